@@ -4,7 +4,9 @@
     .venv/bin/python bench/generate/prepare.py                                   # first: the models
     .venv/bin/python bench/generate/speculation.py --json runs/generate/speculation.json
 
-An EAGLE-3 head that prepare.py made for the model takes part; --head names another one.
+An EAGLE-3 head that prepare.py made for the model takes part; --head names another one. Its fixed trees
+are measured as published and in the size that is fastest here, found on the first prompt of each kind, so in
+favour of this rule. HeteroSpec starts from that size, too.
 
 Each prompt is answered by all ways in turn, --turns times, every other turn in reverse order. A prompt's
 ratio is the median over its turns of way ÷ plain in the same turn. The table has the geometric mean over
@@ -14,6 +16,7 @@ nothing else runs.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import statistics
@@ -25,6 +28,7 @@ if __name__ == "__main__":
     sys.path.insert(1, os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python")))
 
 import torch
+from fixed_tree import TreeSize, fastest_tree
 from intervals import interval
 from kinds_of_text import parts_of_sources, requests
 from options import add_head, add_model, add_threads, checked, held_out, say
@@ -35,7 +39,8 @@ from slimpack.generation import Generator, fit_heterospec
 from slimpack.generation.chat import chat_text
 
 PROMPT_BYTES = 400  # of a model of bytes
-FITTED_ON = 128  # tokens of each answer that HeteroSpec's bins are fitted on
+FITTED_ON = 128  # tokens of each answer that HeteroSpec's bins are fitted on, and trees tuned
+FIXED = "EAGLE-3, fixed"  # what its other rules are compared with
 
 
 def parse():
@@ -53,11 +58,13 @@ def parse():
     return checked(parser, threads=1, texts=1, new=2, turns=1)
 
 
-def ways_of(head):
-    """By name the settings of a Generator."""
+def ways_of(head, tree):
+    """By name the settings of a Generator. tree: the size of fixed trees."""
     ways = {"plain": {}, "n-grams, expected": {"draft": "ngram"}}
     if head is not None:
-        for rule in ("fixed", "heterospec", "expected"):
+        for name, size in (("EAGLE-3, published", TreeSize()), (FIXED, tree)):
+            ways[name] = {"draft": head, "draft_rule": "fixed", **dataclasses.asdict(size)}
+        for rule in ("heterospec", "expected"):
             ways[f"EAGLE-3, {rule}"] = {"draft": head, "draft_rule": rule}
     return ways
 
@@ -76,17 +83,27 @@ class Bench:
     def __init__(self, options):
         self.options = options
         self.folder = options.out / options.model / options.precision
-        self.ways = ways_of(options.head)
         plain = Generator(self.folder, dtype=options.precision)
         self.prompts = prompts_of(options, self.folder, plain)
-        if options.head is not None and not (options.head / "heterospec.json").exists():
-            say("fitting HeteroSpec's bins")
+        self.tree = None
+        if options.head is not None:
+            say("looking for the fastest fixed tree")
+            self.tree = fastest_tree(self.seconds_of)
+            say(f"fitting HeteroSpec's bins to trees of {self.tree}")
             every = [prompt for of in self.prompts.values() for prompt in of]
             fit_heterospec(self.folder, options.head, every, dtype=options.precision,
-                           max_new_tokens=FITTED_ON, ignore_eos=True)
+                           max_new_tokens=FITTED_ON, ignore_eos=True, **dataclasses.asdict(self.tree))
+        self.ways = ways_of(options.head, self.tree)
         self.generators = {"plain": plain} | {
             name: Generator(self.folder, dtype=options.precision, **settings)
             for name, settings in self.ways.items() if name != "plain"}
+
+    def seconds_of(self, tree):
+        """Of decoding the first prompts with fixed trees of a size."""
+        generator = Generator(self.folder, dtype=self.options.precision, draft=self.options.head,
+                              draft_rule="fixed", **dataclasses.asdict(tree))
+        return sum(generator.generate(prompts[0], max_new_tokens=FITTED_ON, ignore_eos=True).decoding_seconds
+                   for prompts in self.prompts.values())
 
     def answer(self, way, prompt):
         generator = self.generators[way]
@@ -151,15 +168,17 @@ def run(options):
     report(f"times as fast as plain, {options.model} in {options.precision}, {options.new} tokens", found)
     against_fixed = {}
     if options.head is not None:
-        rules = [way for way in bench.ways if way.startswith("EAGLE") and "fixed" not in way]
-        against_fixed = summary(cases, rules, "EAGLE-3, fixed")
-        report("times as fast as EAGLE-3's fixed trees", against_fixed)
+        rules = [way for way in bench.ways if way.startswith("EAGLE") and way != FIXED]
+        against_fixed = summary(cases, rules, FIXED)
+        report(f"times as fast as EAGLE-3's fixed trees, {bench.tree.draft_rows} rows of depth "
+               f"{bench.tree.draft_depth} and width {bench.tree.draft_width}", against_fixed)
     cores = others.cores()
     print(f"\nothers took {cores:.2f} cores")
     if options.json:
         options.json.write_text(json.dumps(
             {"model": options.model, "precision": options.precision, "new": options.new,
              "turns": options.turns, "threads": options.threads, "cores_of_others": cores,
+             "fixed_tree": bench.tree and dataclasses.asdict(bench.tree),
              "ratio_to_plain": found, "ratio_to_fixed": against_fixed, "cases": cases}, indent=1) + "\n")
 
 

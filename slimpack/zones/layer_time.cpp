@@ -21,7 +21,7 @@ struct Ring {
   double rows = 0;   ///< of each rank
   double pairs = 0;  ///< of each rank in all rounds
 
-  [[nodiscard]] std::int32_t rounds() const { return static_cast<std::int32_t>(ranks.size()); }
+  [[nodiscard]] std::int32_t rounds() const { return ranks.size; }
   /// Nanoseconds of one round.
   [[nodiscard]] double work(const ZonedLayer& layer) const {
     return layer.cost.per_slice + rows * layer.attention_per_token +
@@ -43,7 +43,7 @@ std::vector<Ring> rings_of(const SequenceLengths& lengths, const Zones& zones,
   std::map<Zone, Ring> by_zone;
   for (std::size_t s = 0; s < zones.size(); ++s) {
     Ring& ring = by_zone[zones[s]];
-    const auto members = static_cast<double>(zones[s].size());
+    const double members = zones[s].size;
     ring.kind = zone_kind(links, zones[s]);
     ring.ranks = zones[s];
     ring.rows += count(lengths[s]) / members;
@@ -72,18 +72,19 @@ class Messages {
 
   /// When the first message of a ring starts, each of whose rounds takes `message`.
   double start(const Ring& ring, double message) {
-    std::vector<double*> busy;
-    for (const std::int32_t rank : ring.ranks)
-      busy.push_back(ring.kind == ZoneKind::kAcross
-                         ? &nodes_[static_cast<std::size_t>(links_.node(rank))]
-                         : &ranks_[static_cast<std::size_t>(rank)]);
-    double start = 0;
-    for (const double* const until : busy) start = std::max(start, *until);
-    for (double* const until : busy) *until = start + message * (ring.rounds() - 1);
+    const auto busy = ring.kind == ZoneKind::kAcross ? of_zone(nodes_, nodes_of(ring.ranks))
+                                                     : of_zone(ranks_, ring.ranks);
+    const double start = std::ranges::max(busy);
+    std::ranges::fill(busy, start + message * (ring.rounds() - 1));
     return start;
   }
 
  private:
+  [[nodiscard]] Zone nodes_of(const Zone& ranks) const {
+    const std::int32_t first = links_.node(ranks.first);
+    return {first, links_.node(ranks.end() - 1) - first + 1};
+  }
+
   const LinkMap& links_;
   std::vector<double> nodes_, ranks_;  ///< busy until then
 };
@@ -111,10 +112,9 @@ std::vector<double> queued(const std::vector<Ring>& rings, const ZonedLayer& lay
   for (const Ring& ring : rings) {
     const double message = ring.message(layer, links, route);
     const double start = messages.start(ring, message);
-    for (const std::int32_t rank : ring.ranks)
+    for (std::vector<Round>& of_rank : of_zone(rounds, ring.ranks))
       for (std::int32_t round = 0; round < ring.rounds(); ++round)
-        rounds[static_cast<std::size_t>(rank)].push_back(
-            {round == 0 ? 0 : start + message * round, ring.work(layer)});
+        of_rank.push_back({round == 0 ? 0 : start + message * round, ring.work(layer)});
   }
   std::vector<double> ends;
   for (std::vector<Round>& of_rank : rounds) ends.push_back(end_of(std::move(of_rank)));
@@ -127,11 +127,9 @@ std::vector<double> one_by_one(const std::vector<Ring>& rings, const ZonedLayer&
   std::vector<double> ends(static_cast<std::size_t>(ranks), 0.0);
   for (const Ring& ring : rings) {
     const double work = ring.work(layer), message = ring.message(layer, links, route);
-    double begin = 0;
-    for (const std::int32_t rank : ring.ranks)
-      begin = std::max(begin, ends[static_cast<std::size_t>(rank)]);
-    const double end = begin + work + (ring.rounds() - 1) * std::max(work, message);
-    for (const std::int32_t rank : ring.ranks) ends[static_cast<std::size_t>(rank)] = end;
+    const auto of_ring = of_zone(ends, ring.ranks);
+    const double begin = std::ranges::max(of_ring);
+    std::ranges::fill(of_ring, begin + work + (ring.rounds() - 1) * std::max(work, message));
   }
   return ends;
 }
@@ -145,7 +143,7 @@ double rows_time(const ZonedLayer& layer, double rows) {
 std::vector<double> rows_of_ranks(const std::vector<Ring>& rings, std::int32_t ranks) {
   std::vector<double> rows(static_cast<std::size_t>(ranks), 0.0);
   for (const Ring& ring : rings)
-    for (const std::int32_t rank : ring.ranks) rows[static_cast<std::size_t>(rank)] += ring.rows;
+    for (double& of_rank : of_zone(rows, ring.ranks)) of_rank += ring.rows;
   return rows;
 }
 
@@ -173,9 +171,7 @@ LayerTime layer_time(const SequenceLengths& lengths, const Zones& zones, const L
 
 LayerTime gathered_layer_time(const SequenceLengths& lengths, const LinkMap& links,
                               std::int32_t ranks, const ZonedLayer& layer) {
-  Zone all(static_cast<std::size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  const std::vector<Ring> rings = rings_of(lengths, Zones(lengths.size(), all), links);
+  const std::vector<Ring> rings = rings_of(lengths, Zones(lengths.size(), {0, ranks}), links);
   double work = 0, rows = 0;
   for (const Ring& ring : rings) {
     rows += ring.rows;
@@ -194,9 +190,7 @@ LayerTime gathered_layer_time(const SequenceLengths& lengths, const LinkMap& lin
 
 ZoneCrossovers zone_crossovers(const LinkMap& links, const ZonedLayer& layer, bool route) {
   const auto hides = [&](std::int32_t ranks, Tokens tokens) {
-    Zone zone(static_cast<std::size_t>(ranks));
-    std::iota(zone.begin(), zone.end(), 0);
-    const std::vector<Ring> ring = rings_of({tokens}, {zone}, links);
+    const std::vector<Ring> ring = rings_of({tokens}, {{0, ranks}}, links);
     return ring[0].pairs / ranks * layer.cost.per_pair >= ring[0].message(layer, links, route);
   };
   // Pairs grow faster than messages do, so that bisection finds the one crossing.

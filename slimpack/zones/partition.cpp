@@ -16,20 +16,18 @@ namespace {
 using Sequences = std::vector<SequenceId>;
 
 /// Tokens that each of `parts` holds of so many, at most.
-Tokens share(Tokens tokens, std::size_t parts) {
-  const auto n = static_cast<std::int64_t>(parts);
-  return Tokens((tokens.count() + n - 1) / n);
+Tokens share(Tokens tokens, std::int64_t parts) {
+  return Tokens((tokens.count() + parts - 1) / parts);
+}
+
+/// Parts of at most so many tokens.
+std::int32_t parts_of(Tokens tokens, Tokens most) {
+  return static_cast<std::int32_t>(share(tokens, most.count()).count());
 }
 
 double square(Tokens tokens) {
   const auto n = static_cast<double>(tokens.count());
   return n * n;
-}
-
-Zone neighbours(std::int32_t first, std::int32_t count) {
-  Zone zone(static_cast<std::size_t>(count));
-  std::iota(zone.begin(), zone.end(), first);
-  return zone;
 }
 
 void require_room(const SequenceLengths& lengths, const ZoneProblem& problem) {
@@ -57,16 +55,17 @@ struct Loads {
   std::vector<Tokens> tokens;
   std::vector<double> squares;
 
-  explicit Loads(std::size_t members, Tokens each = Tokens(0))
-      : tokens(members, each), squares(members, 0) {}
+  explicit Loads(std::int32_t members, Tokens each = Tokens(0))
+      : tokens(static_cast<std::size_t>(members), each),
+        squares(static_cast<std::size_t>(members), 0) {}
 };
 
 /// Whole sequences on the members of a group that have room, each on the one with the least
 /// Σ length². nullopt: one finds no room.
-std::optional<std::vector<std::size_t>> whole_on_members(const SequenceLengths& lengths,
-                                                         std::span<const SequenceId> ids,
-                                                         Loads loads, Tokens most) {
-  std::vector<std::size_t> member_of;
+std::optional<std::vector<std::int32_t>> whole_on_members(const SequenceLengths& lengths,
+                                                          std::span<const SequenceId> ids,
+                                                          Loads loads, Tokens most) {
+  std::vector<std::int32_t> member_of;
   for (const SequenceId s : ids) {
     const Tokens length = lengths[s.index()];
     std::optional<std::size_t> best;
@@ -76,7 +75,7 @@ std::optional<std::vector<std::size_t>> whole_on_members(const SequenceLengths& 
     if (!best) return std::nullopt;
     loads.tokens[*best] += length;
     loads.squares[*best] += square(length);
-    member_of.push_back(*best);
+    member_of.push_back(static_cast<std::int32_t>(*best));
   }
   return member_of;
 }
@@ -87,12 +86,13 @@ void place_in_group(const SequenceLengths& lengths, const Sequences& ids, const 
                     Tokens each, Tokens most, Tokens bound, Zones& zones) {
   for (std::size_t shared = longer_than(lengths, ids, bound);; ++shared) {
     Tokens begun = each;
-    for (std::size_t i = 0; i < shared; ++i) begun += share(lengths[ids[i].index()], group.size());
+    for (std::size_t i = 0; i < shared; ++i) begun += share(lengths[ids[i].index()], group.size);
     const auto rest = std::span(ids).subspan(shared);
-    const auto members = whole_on_members(lengths, rest, Loads(group.size(), begun), most);
+    const auto members = whole_on_members(lengths, rest, Loads(group.size, begun), most);
     if (!members) continue;  // with all of them shared, nothing is left that needs room
     for (std::size_t i = 0; i < shared; ++i) zones[ids[i].index()] = group;
-    for (std::size_t i = 0; i < rest.size(); ++i) zones[rest[i].index()] = {group[(*members)[i]]};
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      zones[rest[i].index()] = {group.first + (*members)[i], 1};
     return;
   }
 }
@@ -106,48 +106,42 @@ class Nodes {
         tokens_(static_cast<std::size_t>(problem.ranks / per_node_)),
         spanning_(tokens_.size()) {}
 
-  /// Adds a sequence to the `count` nodes with the fewest tokens. False: they lack the room.
-  bool add(Tokens length, std::size_t count) {
-    std::vector<std::size_t> order(tokens_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::stable_sort(order, {}, [&](std::size_t n) { return tokens_[n]; });
-    order.resize(count);
-    std::ranges::sort(order);
-    bool fits = true;
-    for (const std::size_t n : order) {
-      tokens_[n] += share(length, count);
-      if (count > 1) spanning_[n] += share(length, count);
-      fits = fits && tokens_[n] <= most_;
-    }
-    last_ = std::move(order);
-    return fits;
+  /// Gives a sequence to the `count` neighbouring nodes whose fullest one has the fewest tokens.
+  Zone add(Tokens length, std::int32_t count) {
+    Zone best{0, count};
+    for (Zone nodes = best; nodes.end() <= this->count(); ++nodes.first)
+      if (fullest(nodes) < fullest(best)) best = nodes;
+    const Tokens each = share(length, count);
+    for (Tokens& tokens : of_zone(tokens_, best)) tokens += each;
+    if (count > 1)
+      for (Tokens& tokens : of_zone(spanning_, best)) tokens += each;
+    return best;
   }
 
-  [[nodiscard]] std::size_t count() const { return tokens_.size(); }
-  [[nodiscard]] Tokens spanning(std::size_t node) const { return spanning_[node]; }
-  /// The nodes of the sequence that was added last.
-  [[nodiscard]] const std::vector<std::size_t>& last() const { return last_; }
-  [[nodiscard]] Zone ranks(std::size_t node) const {
-    return neighbours(static_cast<std::int32_t>(node) * per_node_, per_node_);
+  [[nodiscard]] std::int32_t count() const { return static_cast<std::int32_t>(tokens_.size()); }
+  [[nodiscard]] bool fit() const { return fullest({0, count()}) <= most_; }
+  /// Tokens of a node's ranks that are those of sequences on several nodes.
+  [[nodiscard]] Tokens spanning(std::int32_t node) const {
+    return spanning_[static_cast<std::size_t>(node)];
   }
-  [[nodiscard]] Zone ranks(const std::vector<std::size_t>& nodes) const {
-    Zone zone;
-    for (const std::size_t node : nodes)
-      for (const std::int32_t rank : ranks(node)) zone.push_back(rank);
-    return zone;
+  [[nodiscard]] Zone ranks(const Zone& nodes) const {
+    return {nodes.first * per_node_, nodes.size * per_node_};
   }
 
  private:
+  [[nodiscard]] Tokens fullest(const Zone& nodes) const {
+    return std::ranges::max(of_zone(tokens_, nodes));
+  }
+
   std::int32_t per_node_;
   Tokens most_;
   std::vector<Tokens> tokens_, spanning_;
-  std::vector<std::size_t> last_;
 };
 
 /// Algorithm 1's result: by sequence the nodes that share it.
 struct NodeChoice {
   Nodes nodes;
-  std::vector<std::vector<std::size_t>> of;
+  std::vector<Zone> of;
 };
 
 /// With the first `spanning` sequences on several nodes. `bound`: what a node takes of one at most.
@@ -155,18 +149,13 @@ struct NodeChoice {
 std::optional<NodeChoice> on_nodes(const SequenceLengths& lengths, const Sequences& ids,
                                    const ZoneProblem& problem, Tokens most, std::size_t spanning,
                                    Tokens bound) {
-  NodeChoice choice{Nodes(problem, most), std::vector<std::vector<std::size_t>>(lengths.size())};
-  bool fits = true;
+  NodeChoice choice{Nodes(problem, most), std::vector<Zone>(lengths.size())};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Tokens length = lengths[ids[i].index()];
-    const auto wanted =
-        static_cast<std::size_t>(share(length, static_cast<std::size_t>(bound.count())).count());
-    const std::size_t count =
-        i < spanning ? std::min(std::max<std::size_t>(2, wanted), choice.nodes.count()) : 1;
-    fits = choice.nodes.add(length, count) && fits;
-    choice.of[ids[i].index()] = choice.nodes.last();
+    const std::int32_t wanted = i < spanning ? std::max(2, parts_of(length, bound)) : 1;
+    choice.of[ids[i].index()] = choice.nodes.add(length, std::min(wanted, choice.nodes.count()));
   }
-  if (!fits && spanning < ids.size()) return std::nullopt;
+  if (!choice.nodes.fit() && spanning < ids.size()) return std::nullopt;
   return choice;
 }
 
@@ -188,22 +177,17 @@ NodeChoice choose_nodes(const SequenceLengths& lengths, const Sequences& ids,
 class Neighbours {
  public:
   explicit Neighbours(const ZoneProblem& problem)
-      : ranks_(problem.ranks),
-        most_(problem.rank_tokens),
-        loads_(static_cast<std::size_t>(problem.ranks)) {}
+      : ranks_(problem.ranks), most_(problem.rank_tokens), loads_(problem.ranks) {}
 
   /// Gives a sequence to `size` of them, or to more where none have room, or to all.
   Zone take(Tokens length, std::int32_t size) {
     std::optional<Zone> zone;
     for (; size < ranks_ && !(zone = least_loaded(length, size)); ++size) {
     }
-    if (!zone) zone = neighbours(0, ranks_);
-    for (const std::int32_t rank : *zone) {
-      loads_.tokens[static_cast<std::size_t>(rank)] += share(length, zone->size());
-      loads_.squares[static_cast<std::size_t>(rank)] +=
-          square(length) / static_cast<double>(zone->size());
-    }
-    return *std::move(zone);
+    if (!zone) zone = Zone{0, ranks_};
+    for (Tokens& tokens : of_zone(loads_.tokens, *zone)) tokens += share(length, zone->size);
+    for (double& squares : of_zone(loads_.squares, *zone)) squares += square(length) / zone->size;
+    return *zone;
   }
 
  private:
@@ -211,18 +195,12 @@ class Neighbours {
   [[nodiscard]] std::optional<Zone> least_loaded(Tokens length, std::int32_t size) const {
     std::optional<Zone> best;
     double least = 0;
-    const Tokens each = share(length, static_cast<std::size_t>(size));
-    for (std::int32_t first = 0; first + size <= ranks_; first += size) {
-      const auto tokens =
-          std::span(loads_.tokens)
-              .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
-      const auto squares =
-          std::span(loads_.squares)
-              .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(size));
-      if (std::ranges::max(tokens) + each > most_) continue;
-      if (best && std::ranges::max(squares) >= least) continue;
-      best = neighbours(first, size);
-      least = std::ranges::max(squares);
+    for (Zone zone{0, size}; zone.end() <= ranks_; zone.first += size) {
+      const double squares = std::ranges::max(of_zone(loads_.squares, zone));
+      if (std::ranges::max(of_zone(loads_.tokens, zone)) + share(length, size) > most_) continue;
+      if (best && squares >= least) continue;
+      best = zone;
+      least = squares;
     }
     return best;
   }
@@ -240,31 +218,28 @@ Zones zeppelin_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
   const Sequences ids = longest_first(lengths);
   const NodeChoice choice = choose_nodes(lengths, ids, problem, crossovers.across);
   Zones zones(lengths.size());
-  for (std::size_t node = 0; node < choice.nodes.count(); ++node) {
+  for (std::int32_t node = 0; node < choice.nodes.count(); ++node) {
     Sequences inside;
     for (const SequenceId s : ids)
-      if (choice.of[s.index()] == std::vector{node}) inside.push_back(s);
-    const Zone ranks = choice.nodes.ranks(node);
-    place_in_group(lengths, inside, ranks, share(choice.nodes.spanning(node), ranks.size()),
+      if (choice.of[s.index()] == Zone{node, 1}) inside.push_back(s);
+    const Zone ranks = choice.nodes.ranks({node, 1});
+    place_in_group(lengths, inside, ranks, share(choice.nodes.spanning(node), ranks.size),
                    problem.rank_tokens, std::min(problem.rank_tokens, crossovers.node), zones);
   }
   for (const SequenceId s : ids)
-    if (choice.of[s.index()].size() > 1)
-      zones[s.index()] = choice.nodes.ranks(choice.of[s.index()]);
+    if (choice.of[s.index()].size > 1) zones[s.index()] = choice.nodes.ranks(choice.of[s.index()]);
   return zones;
 }
 
 std::optional<Zones> ring_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
                                 std::int32_t size) {
-  if (size == problem.ranks) return Zones(lengths.size(), neighbours(0, size));
+  if (size == problem.ranks) return Zones(lengths.size(), {0, size});
   const Sequences ids = longest_first(lengths);
   const auto rings =
-      whole_on_members(lengths, ids, Loads(static_cast<std::size_t>(problem.ranks / size)),
-                       size * problem.rank_tokens);
+      whole_on_members(lengths, ids, Loads(problem.ranks / size), size * problem.rank_tokens);
   if (!rings) return std::nullopt;
   Zones zones(lengths.size());
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    zones[ids[i].index()] = neighbours(static_cast<std::int32_t>((*rings)[i]) * size, size);
+  for (std::size_t i = 0; i < ids.size(); ++i) zones[ids[i].index()] = {(*rings)[i] * size, size};
   return zones;
 }
 
@@ -274,8 +249,7 @@ Zones hybrid_zones(const SequenceLengths& lengths, const ZoneProblem& problem) {
   Zones zones(lengths.size());
   for (const SequenceId s : longest_first(lengths)) {
     const Tokens length = lengths[s.index()];
-    const Tokens least = share(length, static_cast<std::size_t>(problem.rank_tokens.count()));
-    zones[s.index()] = ranks.take(length, static_cast<std::int32_t>(least.count()));
+    zones[s.index()] = ranks.take(length, parts_of(length, problem.rank_tokens));
   }
   return zones;
 }
@@ -283,7 +257,7 @@ Zones hybrid_zones(const SequenceLengths& lengths, const ZoneProblem& problem) {
 Zones long_zones(const SequenceLengths& lengths, const ZoneProblem& problem) {
   require_room(lengths, problem);
   Zones zones(lengths.size());
-  place_in_group(lengths, longest_first(lengths), neighbours(0, problem.ranks), Tokens(0),
+  place_in_group(lengths, longest_first(lengths), {0, problem.ranks}, Tokens(0),
                  problem.rank_tokens, problem.rank_tokens, zones);
   return zones;
 }

@@ -1,16 +1,32 @@
 // Zone: the ranks that share the attention of a sequence (Zeppelin, arXiv:2509.21841).
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "slimpack/zones/link_map.h"
 
 namespace slimpack {
 
-/// Ascending ranks. Several pass keys and values around in a ring; each has an equal share of the
-/// sequence's rows, and of its causal pairs.
-using Zone = std::vector<std::int32_t>;
+/// Neighbouring ranks. Several pass keys and values around in a ring; each has an equal share of
+/// the sequence's rows, and of its causal pairs.
+struct Zone {
+  std::int32_t first = 0;
+  std::int32_t size = 1;
+
+  [[nodiscard]] std::int32_t end() const { return first + size; }
+  auto operator<=>(const Zone&) const = default;
+};
+
+/// The elements of a zone's ranks, in a list by rank.
+template <class Values>
+[[nodiscard]] auto of_zone(Values& values, const Zone& zone) {
+  return std::span(values).subspan(static_cast<std::size_t>(zone.first),
+                                   static_cast<std::size_t>(zone.size));
+}
 
 /// The zones of a batch, by SequenceId.
 using Zones = std::vector<Zone>;
@@ -22,8 +38,8 @@ enum class ZoneKind : std::uint8_t {
 };
 
 [[nodiscard]] inline ZoneKind zone_kind(const LinkMap& links, const Zone& zone) {
-  if (zone.size() == 1) return ZoneKind::kLocal;
-  return links.node(zone.front()) == links.node(zone.back()) ? ZoneKind::kNode : ZoneKind::kAcross;
+  if (zone.size == 1) return ZoneKind::kLocal;
+  return links.node(zone.first) == links.node(zone.end() - 1) ? ZoneKind::kNode : ZoneKind::kAcross;
 }
 
 }  // namespace slimpack

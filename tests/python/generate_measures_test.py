@@ -18,6 +18,7 @@ BENCH = Path(__file__).parents[2] / "bench" / "generate"
 sys.path.insert(0, str(BENCH))
 
 from draft_heads import make_head  # noqa: E402
+from fixed_tree import TreeSize, fastest_tree  # noqa: E402
 from head_prompts import head_requests  # noqa: E402
 from intervals import geometric_mean, interval  # noqa: E402
 from kinds_of_text import REQUESTS, parts_of_sources  # noqa: E402
@@ -124,6 +125,17 @@ def test_a_head_that_prepare_made_takes_part(made, monkeypatch):
                     "--glob", "*.py", "--out", made / "corpus" / "train"], check=True)
     make_head(model, made / "corpus", 40, ["--steps", "2"])
     assert agreement(made, "with-head", "fp32") == {"plain", "sliced", "n-grams", "EAGLE-3"}
+
+
+def test_the_fastest_fixed_tree_is_found_one_number_at_a_time():
+    asked = []
+
+    def seconds(tree):
+        asked.append(tree)
+        return abs(tree.draft_rows - 15) + abs(tree.draft_depth - 3) + abs(tree.draft_width - 3)
+
+    assert fastest_tree(seconds) == TreeSize(draft_rows=16, draft_depth=3, draft_width=2)
+    assert asked[0] == TreeSize() and len(asked) == 1 + 4 + 4 + 2
 
 
 def test_a_head_learns_from_other_requests_than_those_that_measure_it():

@@ -38,7 +38,7 @@ TEST(LayerTime, OfOneRankIsThatOfTheCostModel) {
   layer.cost = {.per_pack = 100, .per_slice = 7, .per_token = 5, .per_pair = 2};
   layer.attention_per_token = 1;
   // One call for all sequences of a zone: 7 + (10 + 4) · 1 + (55 + 10) · 2. Rows: 100 + 14 · 4.
-  const LayerTime time = layer_time(tokens({10, 4}), {{0}, {0}}, kLinks, 1, layer, kPlain);
+  const LayerTime time = layer_time(tokens({10, 4}), {{0, 1}, {0, 1}}, kLinks, 1, layer, kPlain);
   EXPECT_EQ(time.attention, 7 + 14 + 130);
   EXPECT_EQ(time.rows, 100 + 56);
   EXPECT_EQ(time.total(), 151 + 156);
@@ -48,16 +48,16 @@ TEST(LayerTime, OfARingIsThatOfItsRounds) {
   // 4 tokens have 10 pairs: 5 for each of two ranks, 2.5 in each round. A message has 2 bytes and
   // takes 2 ns inside the node, which the round hides; 20 ns between nodes.
   const SequenceLengths four = tokens({4});
-  EXPECT_EQ(layer_time(four, {{0, 1}}, kLinks, 4, pairs_alone(), kPlain).attention, 5);
-  EXPECT_EQ(layer_time(four, {{0, 2}}, kLinks, 4, pairs_alone(), kPlain).attention, 2.5 + 20);
-  EXPECT_EQ(layer_time(four, {{0, 2}}, kLinks, 4, pairs_alone(), kQueues).attention, 20 + 2.5);
+  EXPECT_EQ(layer_time(four, {{0, 2}}, kLinks, 4, pairs_alone(), kPlain).attention, 5);
+  EXPECT_EQ(layer_time(four, {{1, 2}}, kLinks, 4, pairs_alone(), kPlain).attention, 2.5 + 20);
+  EXPECT_EQ(layer_time(four, {{1, 2}}, kLinks, 4, pairs_alone(), kQueues).attention, 20 + 2.5);
 }
 
 TEST(LayerTime, QueuesFillTheWaitForMessages) {
-  // Rank 0 has a ring between nodes, as above: rounds at 0 and at 20 ns. Between them it runs its
+  // Rank 1 has a ring between nodes, as above: rounds at 0 and at 20 ns. Between them it runs its
   // local sequence of 5 tokens, 15 pairs.
   const SequenceLengths lengths = tokens({4, 5});
-  const Zones zones{{0, 2}, {0}};
+  const Zones zones{{1, 2}, {1, 1}};
   EXPECT_EQ(layer_time(lengths, zones, kLinks, 4, pairs_alone(), kQueues).attention, 20 + 2.5);
   EXPECT_EQ(layer_time(lengths, zones, kLinks, 4, pairs_alone(), kPlain).attention, 22.5 + 15);
 }
@@ -68,9 +68,9 @@ TEST(LayerTime, RoutingDividesWhatCrossesNodes) {
   const double pairs = 400 * 401 / 2;
   ZonedLayer layer = pairs_alone();
   layer.cost.per_pair = 1e-3;
-  EXPECT_DOUBLE_EQ(layer_time(lengths, {{0, 2}}, kLinks, 4, layer, kPlain).attention,
+  EXPECT_DOUBLE_EQ(layer_time(lengths, {{1, 2}}, kLinks, 4, layer, kPlain).attention,
                    pairs / 4 * 1e-3 + 200 * 10);
-  EXPECT_DOUBLE_EQ(layer_time(lengths, {{0, 2}}, kLinks, 4, layer,
+  EXPECT_DOUBLE_EQ(layer_time(lengths, {{1, 2}}, kLinks, 4, layer,
                               {.route = true, .remap = false, .queues = false})
                        .attention,
                    pairs / 4 * 1e-3 + 2 * 100 + 100 * 10);
@@ -82,13 +82,13 @@ TEST(LayerTime, RemappingBalancesRowsWhereItPays) {
   layer.remap_bytes = 1;
   // Ranks 0 and 1 hold 10 and 4 tokens. Balanced, both hold 7: three rows move.
   const SequenceLengths lengths = tokens({10, 4});
-  const LayerTime time = layer_time(lengths, {{0}, {1}}, kLinks, 2, layer, {});
+  const LayerTime time = layer_time(lengths, {{0, 1}, {1, 1}}, kLinks, 2, layer, {});
   EXPECT_EQ(time.attention, 55);
   EXPECT_EQ(time.rows, 7 * 50);
   EXPECT_EQ(time.remap, 3);
-  EXPECT_EQ(layer_time(lengths, {{0}, {1}}, kLinks, 2, layer, kPlain).total(), 55 + 10 * 50);
+  EXPECT_EQ(layer_time(lengths, {{0, 1}, {1, 1}}, kLinks, 2, layer, kPlain).total(), 55 + 10 * 50);
   layer.remap_bytes = 1'000;
-  EXPECT_EQ(layer_time(lengths, {{0}, {1}}, kLinks, 2, layer, {}).total(), 55 + 10 * 50);
+  EXPECT_EQ(layer_time(lengths, {{0, 1}, {1, 1}}, kLinks, 2, layer, {}).total(), 55 + 10 * 50);
 }
 
 TEST(LayerTime, GatheringWaitsForAllKeysAndValues) {
@@ -118,10 +118,9 @@ RC_GTEST_PROP(LayerTime, LiesBetweenItsBounds, ()) {
   std::vector<double> pairs(4);
   double messages = 0;
   for (std::size_t s = 0; s < zones.size(); ++s) {
-    const auto members = static_cast<double>(zones[s].size());
-    for (const std::int32_t rank : zones[s])
-      pairs[static_cast<std::size_t>(rank)] +=
-          Slice{SequenceId(s), Tokens(0), lengths[s]}.causal_pairs() / members;
+    const double members = zones[s].size;
+    for (double& of_rank : of_zone(pairs, zones[s]))
+      of_rank += Slice{SequenceId(s), Tokens(0), lengths[s]}.causal_pairs() / members;
     if (members > 1)
       messages +=
           (members - 1) * static_cast<double>(lengths[s].count()) / members * kLinks.nic_per_byte;
