@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/zones/layer_time.h"
+#include "slimpack/zones/search.h"
 
 namespace slimpack::bench {
 
@@ -34,12 +34,6 @@ struct NamedModel {
 /// Lengths of a kind with so many tokens in all; the last one is cut off.
 [[nodiscard]] SequenceLengths draw_lengths(const std::string& kind, Tokens total,
                                            std::uint64_t seed);
-
-/// A layer of the model on the cluster.
-struct LayerPasses {
-  ZonedLayer forward;
-  ZonedLayer backward;
-};
 
 /// A step of one batch: 4,096 tokens for each rank.
 struct Batch {

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,6 +19,9 @@
 
 namespace slimpack::bench {
 namespace {
+
+/// The fastest rival of each batch.
+constexpr const char* kFastestRival = "rivals";
 
 /// Geometric means of one ring's time ÷ a method's.
 class Speedups {
@@ -36,24 +42,33 @@ class Speedups {
 };
 
 void compare(const Batch& batch, const std::vector<std::string>& groups, Speedups& speedups) {
-  double one_ring = 0;
+  double one_ring = 0, fastest_rival = std::numeric_limits<double>::infinity();
   for (const Method& method : zeppelin_methods()) {
     const double time = method.step_time(batch);
     if (one_ring == 0) one_ring = time;  // the first method
+    if (method.rival) fastest_rival = std::min(fastest_rival, time);
     for (const std::string& group : groups) speedups.add(group, method.name, one_ring / time);
   }
+  for (const std::string& group : groups)
+    speedups.add(group, kFastestRival, one_ring / fastest_rival);
 }
 
-void print(const Speedups& speedups) {
-  fmt::print("times as fast as one ring of all ranks\n{:11}", "");
-  for (const Method& method : zeppelin_methods()) fmt::print("{:>8}", method.name);
+std::size_t width_of(const std::string& group) {
+  return std::max<std::size_t>(6, group.size()) + 1;
+}
+
+void print(const Speedups& speedups, const std::vector<std::string>& groups) {
+  fmt::print("{:10}", "");
+  for (const std::string& group : groups) fmt::print("{:>{}}", group, width_of(group));
   fmt::print("\n");
-  for (const auto& [group, means] : speedups.groups()) {
-    fmt::print("{:11}", group);
-    for (const Method& method : zeppelin_methods())
-      fmt::print("{:8.2f}", speedups.mean(group, method.name));
+  const auto row = [&](const std::string& method) {
+    fmt::print("{:10}", method);
+    for (const std::string& group : groups)
+      fmt::print("{:{}.2f}", speedups.mean(group, method), width_of(group));
     fmt::print("\n");
-  }
+  };
+  for (const Method& method : zeppelin_methods()) row(method.name);
+  row(kFastestRival);
 }
 
 void run(std::int32_t seeds, double room, const std::string& json_file) {
@@ -66,11 +81,14 @@ void run(std::int32_t seeds, double room, const std::string& json_file) {
             Batch batch =
                 make_batch(cluster, model.shape, kind, ranks, static_cast<std::uint64_t>(seed));
             batch.room = room;
-            compare(batch,
-                    {"all", cluster.name, model.name, kind, fmt::format("{:3} ranks", ranks)},
+            compare(batch, {"all", cluster.name, model.name, kind, fmt::format("{} GPUs", ranks)},
                     speedups);
           }
-  print(speedups);
+  fmt::print(
+      "Times as fast as one ring of all ranks; rivals: the fastest of them in each batch\n\n");
+  print(speedups, {"all", "A800", "H800", "3B", "7B", "13B", "arxiv", "github", "prolong64k"});
+  fmt::print("\n");
+  print(speedups, {"16 GPUs", "32 GPUs", "64 GPUs", "128 GPUs"});
   if (json_file.empty()) return;
   nlohmann::json json;
   for (const auto& [group, means] : speedups.groups())

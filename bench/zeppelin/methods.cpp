@@ -21,13 +21,18 @@ using ZonesOf = std::function<std::optional<Zones>(const Batch&, const ZoneProbl
 
 /// The least time over what a rank may hold, from its share up to the batch's room.
 Method tuned(const char* name, const ZonesOf& zones_of, const ZoneOptions& options) {
-  return {name, [=](const Batch& batch) {
+  return {.name = name, .step_time = [=](const Batch& batch) {
             double least = std::numeric_limits<double>::infinity();
             for (double room = 1; room <= batch.room; room += 0.25)
               if (const auto zones = zones_of(batch, batch.problem(room)))
                 least = std::min(least, step_time(batch, *zones, options));
             return least;
           }};
+}
+
+Method rival(Method method) {
+  method.rival = true;
+  return method;
 }
 
 ZonesOf rings_of(std::int32_t size) {
@@ -47,11 +52,15 @@ double best_rings(const Batch& batch) {
   return least;
 }
 
-double gathered(const Batch& batch) {
-  const auto pass = [&](const ZonedLayer& layer) {
-    return gathered_layer_time(batch.lengths, batch.links, batch.ranks, layer).total();
-  };
-  return batch.step_time(pass(batch.layer.forward), pass(batch.layer.backward));
+/// Of all ranks together in another way than a ring.
+template <class LayerTimeOf>
+Method whole(const char* name, LayerTimeOf layer_time_of) {
+  return {.name = name, .step_time = [=](const Batch& batch) {
+            const auto pass = [&](const ZonedLayer& layer) {
+              return layer_time_of(batch.lengths, batch.links, batch.ranks, layer).total();
+            };
+            return batch.step_time(pass(batch.layer.forward), pass(batch.layer.backward));
+          }};
 }
 
 ZonesOf zeppelin(bool route) {
@@ -61,8 +70,12 @@ ZonesOf zeppelin(bool route) {
   };
 }
 
+std::optional<Zones> searched(const Batch& batch, const ZoneProblem& problem) {
+  return best_zones(batch.lengths, problem, batch.layer, {});
+}
+
 std::optional<Zones> hybrid(const Batch& batch, const ZoneProblem& problem) {
-  return hybrid_zones(batch.lengths, problem);
+  return hybrid_zones(batch.lengths, problem, problem.rank_tokens);
 }
 
 std::optional<Zones> longs(const Batch& batch, const ZoneProblem& problem) {
@@ -73,15 +86,17 @@ std::optional<Zones> longs(const Batch& batch, const ZoneProblem& problem) {
 
 const std::vector<Method>& zeppelin_methods() {
   static const std::vector<Method> methods{
-      tuned("1 ring", one_ring, kPlain),
-      {"rings", best_rings},
-      {"gather", gathered},
-      tuned("hybrid", hybrid, kPlain),
-      tuned("long", longs, kPlain),
+      rival(tuned("1 ring", one_ring, kPlain)),
+      rival({.name = "rings", .step_time = best_rings}),
+      rival(whole("a2a", two_level_layer_time)),
+      rival(whole("gather", gathered_layer_time)),
+      rival(tuned("hybrid", hybrid, kPlain)),
+      rival(tuned("long", longs, kPlain)),
       tuned("+route", one_ring, {.route = true, .remap = false, .queues = false}),
       tuned("+zones", zeppelin(false), {.route = false, .remap = false, .queues = true}),
       tuned("+both", zeppelin(true), {.route = true, .remap = false, .queues = true}),
-      tuned("all", zeppelin(true), {.route = true, .remap = true, .queues = true})};
+      tuned("zeppelin", zeppelin(true), {.route = true, .remap = true, .queues = true}),
+      tuned("searched", searched, {.route = true, .remap = true, .queues = true})};
   return methods;
 }
 

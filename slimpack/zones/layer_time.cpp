@@ -56,12 +56,6 @@ std::vector<Ring> rings_of(const SequenceLengths& lengths, const Zones& zones,
   return rings;
 }
 
-/// A round on one rank: what it waits for, and how long it runs.
-struct Round {
-  double ready = 0;
-  double work = 0;
-};
-
 /// When messages of rings that share links arrive: those of one ring after those of another one.
 class Messages {
  public:
@@ -89,17 +83,28 @@ class Messages {
   std::vector<double> nodes_, ranks_;  ///< busy until then
 };
 
-/// By rank the rounds of its queues, in the order in which it prefers them.
-using RankRounds = std::vector<std::vector<Round>>;
+/// A ring's rounds on one of its ranks.
+struct Rounds {
+  double start = 0;    ///< of the first message
+  double message = 0;  ///< nanoseconds
+  double work = 0;     ///< of each round
+  std::int32_t left = 0;
+  std::int32_t done = 0;
 
-/// The end of a rank's attention. It runs the first round that is ready.
-double end_of(std::vector<Round> rounds) {
+  /// When the next round may run: its own keys and values are there from the beginning.
+  [[nodiscard]] double ready() const { return done == 0 ? 0 : start + message * done; }
+};
+
+/// The end of a rank's attention. Of its rings, in the order in which it prefers them, it runs the
+/// first whose next round is ready.
+double end_of(std::vector<Rounds> rings) {
   double now = 0;
-  while (!rounds.empty()) {
-    auto next = std::ranges::find_if(rounds, [&](const Round& r) { return r.ready <= now; });
-    if (next == rounds.end()) next = std::ranges::min_element(rounds, {}, &Round::ready);
-    now = std::max(now, next->ready) + next->work;
-    rounds.erase(next);
+  while (!rings.empty()) {
+    auto next = std::ranges::find_if(rings, [&](const Rounds& r) { return r.ready() <= now; });
+    if (next == rings.end()) next = std::ranges::min_element(rings, {}, &Rounds::ready);
+    now = std::max(now, next->ready()) + next->work;
+    ++next->done;
+    if (--next->left == 0) rings.erase(next);
   }
   return now;
 }
@@ -107,17 +112,16 @@ double end_of(std::vector<Round> rounds) {
 /// By rank the end of its attention, queues overlapping.
 std::vector<double> queued(const std::vector<Ring>& rings, const ZonedLayer& layer,
                            const LinkMap& links, std::int32_t ranks, bool route) {
-  RankRounds rounds(static_cast<std::size_t>(ranks));
+  std::vector<std::vector<Rounds>> rings_of_rank(static_cast<std::size_t>(ranks));
   Messages messages(links, ranks);
   for (const Ring& ring : rings) {
     const double message = ring.message(layer, links, route);
-    const double start = messages.start(ring, message);
-    for (std::vector<Round>& of_rank : of_zone(rounds, ring.ranks))
-      for (std::int32_t round = 0; round < ring.rounds(); ++round)
-        of_rank.push_back({round == 0 ? 0 : start + message * round, ring.work(layer)});
+    const Rounds rounds{messages.start(ring, message), message, ring.work(layer), ring.rounds()};
+    for (std::vector<Rounds>& of_rank : of_zone(rings_of_rank, ring.ranks))
+      of_rank.push_back(rounds);
   }
   std::vector<double> ends;
-  for (std::vector<Round>& of_rank : rounds) ends.push_back(end_of(std::move(of_rank)));
+  for (std::vector<Rounds>& of_rank : rings_of_rank) ends.push_back(end_of(std::move(of_rank)));
   return ends;
 }
 
@@ -147,6 +151,15 @@ std::vector<double> rows_of_ranks(const std::vector<Ring>& rings, std::int32_t r
   return rows;
 }
 
+/// All sequences in one ring of all ranks.
+Ring whole_ring(const SequenceLengths& lengths, const LinkMap& links, std::int32_t ranks) {
+  return rings_of(lengths, Zones(lengths.size(), {0, ranks}), links)[0];
+}
+
+double nodes_of(const LinkMap& links, std::int32_t ranks) {
+  return links.node(ranks - 1) + 1;
+}
+
 }  // namespace
 
 LayerTime layer_time(const SequenceLengths& lengths, const Zones& zones, const LinkMap& links,
@@ -171,21 +184,30 @@ LayerTime layer_time(const SequenceLengths& lengths, const Zones& zones, const L
 
 LayerTime gathered_layer_time(const SequenceLengths& lengths, const LinkMap& links,
                               std::int32_t ranks, const ZonedLayer& layer) {
-  const std::vector<Ring> rings = rings_of(lengths, Zones(lengths.size(), {0, ranks}), links);
-  double work = 0, rows = 0;
-  for (const Ring& ring : rings) {
-    rows += ring.rows;
-    work += layer.cost.per_slice + ring.rows * layer.attention_per_token +
-            ring.pairs * layer.cost.per_pair;
-  }
-  const double bytes = rows * ranks * layer.ring_bytes;
-  const auto nodes = static_cast<double>(links.node(ranks - 1) + 1);
-  const double across = nodes == 1
-                            ? 0
-                            : links.nic_latency + bytes * (nodes - 1) / nodes /
-                                                      links.nics_per_node * links.nic_per_byte;
+  const Ring all = whole_ring(lengths, links, ranks);
+  const double work =
+      layer.cost.per_slice + all.rows * layer.attention_per_token + all.pairs * layer.cost.per_pair;
+  const double bytes = all.rows * ranks * layer.ring_bytes;
+  const double others = 1 - 1 / nodes_of(links, ranks);
+  const double across =
+      others == 0 ? 0
+                  : links.nic_latency + bytes * others / links.nics_per_node * links.nic_per_byte;
   const double inside = links.node_latency + bytes * links.node_per_byte;
-  return {.attention = work + std::max(across, inside), .rows = rows_time(layer, rows)};
+  return {.attention = work + std::max(across, inside), .rows = rows_time(layer, all.rows)};
+}
+
+LayerTime two_level_layer_time(const SequenceLengths& lengths, const LinkMap& links,
+                               std::int32_t ranks, const ZonedLayer& layer) {
+  const Ring all = whole_ring(lengths, links, ranks);
+  const double nodes = nodes_of(links, ranks), per_node = ranks / nodes;
+  const double work = layer.cost.per_slice + all.rows * layer.attention_per_token +
+                      all.pairs / nodes * layer.cost.per_pair;
+  const double message = links.nic_latency + all.rows * layer.ring_bytes * per_node /
+                                                 links.nics_per_node * links.nic_per_byte;
+  const double leaving = all.rows * (1 - 1 / per_node) * (layer.ring_bytes + layer.remap_bytes);
+  const double exchange = 2 * links.node_latency + leaving * links.node_per_byte;
+  return {.attention = exchange + work + (nodes - 1) * std::max(work, message),
+          .rows = rows_time(layer, all.rows)};
 }
 
 ZoneCrossovers zone_crossovers(const LinkMap& links, const ZonedLayer& layer, bool route) {

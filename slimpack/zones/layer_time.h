@@ -52,6 +52,12 @@ struct LayerTime {
 [[nodiscard]] LayerTime gathered_layer_time(const SequenceLengths& lengths, const LinkMap& links,
                                             std::int32_t ranks, const ZonedLayer& layer);
 
+/// The same in one ring of nodes, inside each of which ranks exchange rows for heads and back
+/// (DeepSpeed-Ulysses, arXiv:2309.14509): TransformerEngine's "a2a+p2p". All ranks of a node send
+/// to the next one at the same time.
+[[nodiscard]] LayerTime two_level_layer_time(const SequenceLengths& lengths, const LinkMap& links,
+                                             std::int32_t ranks, const ZonedLayer& layer);
+
 /// From how many tokens on a sequence's pairs take longer than the messages of its ring, round by
 /// round. Launches do not count: they hide nothing that local attention would not.
 [[nodiscard]] ZoneCrossovers zone_crossovers(const LinkMap& links, const ZonedLayer& layer,

@@ -243,13 +243,13 @@ std::optional<Zones> ring_zones(const SequenceLengths& lengths, const ZoneProble
   return zones;
 }
 
-Zones hybrid_zones(const SequenceLengths& lengths, const ZoneProblem& problem) {
+Zones hybrid_zones(const SequenceLengths& lengths, const ZoneProblem& problem, Tokens bound) {
   require_room(lengths, problem);
   Neighbours ranks(problem);
   Zones zones(lengths.size());
   for (const SequenceId s : longest_first(lengths)) {
     const Tokens length = lengths[s.index()];
-    zones[s.index()] = ranks.take(length, parts_of(length, problem.rank_tokens));
+    zones[s.index()] = ranks.take(length, parts_of(length, bound));
   }
   return zones;
 }

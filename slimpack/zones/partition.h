@@ -46,10 +46,11 @@ struct ZoneCrossovers {
 [[nodiscard]] std::optional<Zones> ring_zones(const SequenceLengths& lengths,
                                               const ZoneProblem& problem, std::int32_t size);
 
-/// Hybrid data parallelism (ByteScale, arXiv:2502.21231): each sequence gets as many neighbouring
-/// ranks as it needs to fit, those with the least Σ length² ÷ ranks; longest first. Throws
-/// InvalidInput as zeppelin_zones.
-[[nodiscard]] Zones hybrid_zones(const SequenceLengths& lengths, const ZoneProblem& problem);
+/// Hybrid data parallelism (ByteScale, arXiv:2502.21231): each sequence gets so many neighbouring
+/// ranks that none takes more than `bound` of it, those with the least Σ length² ÷ ranks; longest
+/// first. Throws InvalidInput as zeppelin_zones. REQUIRES: bound ≤ rank_tokens.
+[[nodiscard]] Zones hybrid_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
+                                 Tokens bound);
 
 /// All ranks share the sequences that one rank cannot hold; the others go, longest first, to the
 /// rank with the least Σ length² that has room. Throws InvalidInput as zeppelin_zones.

@@ -98,6 +98,18 @@ TEST(LayerTime, GatheringWaitsForAllKeysAndValues) {
   EXPECT_EQ(time.attention, 9 + 20);
 }
 
+TEST(LayerTime, OfTwoLevelsHasARingOfNodes) {
+  // 40 tokens have 820 pairs, 205 for each rank in two rounds. Its 10 rows have 10 bytes for the
+  // next node, and two ranks share two NICs: 100 ns. Inside the node half of the rows leave each
+  // rank, with 1 byte of keys and values and 3 of queries and outputs: 20 ns.
+  ZonedLayer layer = pairs_alone();
+  layer.remap_bytes = 3;
+  const LayerTime time = two_level_layer_time(tokens({40}), kLinks, 4, layer);
+  EXPECT_EQ(time.attention, 20 + 205);
+  layer.cost.per_pair = 0.1;
+  EXPECT_EQ(two_level_layer_time(tokens({40}), kLinks, 4, layer).attention, 20 + 10.25 + 100);
+}
+
 TEST(ZoneCrossovers, AreWhereWorkHidesMessages) {
   // Of two ranks a round has (n² + n)/8 pairs and passes n/2 bytes on: n ≥ 3. Of four ranks in two
   // nodes (n² + n)/32 against n/4 bytes of 10 ns: n ≥ 79.

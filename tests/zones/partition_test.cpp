@@ -54,7 +54,8 @@ TEST(Zones, OfOtherSystems) {
   EXPECT_EQ(ring_zones(tokens({14, 6, 5}), four, 2), (Zones{{0, 2}, {2, 2}, {2, 2}}));
   EXPECT_EQ(ring_zones(tokens({21, 6}), four, 2), std::nullopt);
   // 18 needs two ranks, the others one each: those with the least squares per rank.
-  EXPECT_EQ(hybrid_zones(tokens({18, 6, 5}), four), (Zones{{0, 2}, {2, 1}, {3, 1}}));
+  EXPECT_EQ(hybrid_zones(tokens({18, 6, 5}), four, Tokens(10)), (Zones{{0, 2}, {2, 1}, {3, 1}}));
+  EXPECT_EQ(hybrid_zones(tokens({18, 6, 5}), four, Tokens(3))[0], (Zone{0, 4}));
   EXPECT_EQ(long_zones(tokens({18, 5, 4}), four), (Zones{{0, 4}, {0, 1}, {1, 1}}));
 }
 
@@ -80,7 +81,8 @@ RC_GTEST_PROP(Zones, HoldTheirRules, ()) {
   const ZoneCrossovers crossovers{Tokens(*rc::gen::inRange(1, 600)),
                                   Tokens(*rc::gen::inRange(1, 600))};
   const Zones zeppelin = zeppelin_zones(lengths, given, crossovers);
-  for (const Zones& zones : {zeppelin, hybrid_zones(lengths, given), long_zones(lengths, given)}) {
+  for (const Zones& zones :
+       {zeppelin, hybrid_zones(lengths, given, given.rank_tokens), long_zones(lengths, given)}) {
     RC_ASSERT(zones.size() == lengths.size());
     for (const Zone& zone : zones)
       RC_ASSERT(zone.first >= 0 && zone.size >= 1 && zone.end() <= ranks);
