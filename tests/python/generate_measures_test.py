@@ -114,6 +114,14 @@ def test_speculation_is_measured_beside_plain_decoding(made):
     assert lower <= mean <= upper and "n-grams, expected" in printed
 
 
+def test_many_answers_are_measured_beside_transformers(made):
+    figures, printed = measure("batches", made, "--batches", "1", "3", "--prompt", "20", "--new", "6",
+                               "--turns", "2")
+    assert set(figures["tokens_per_second"]) == {"1", "3"} and "transformers" in printed
+    for of in figures["tokens_per_second"].values():
+        assert all(of[name] > 0 for name in ("slimpack", "transformers", "ratio"))
+
+
 def test_a_head_that_prepare_made_takes_part(made, monkeypatch):
     model = made / "with-head"
     for precision in ("fp32", "bf16"):
@@ -152,6 +160,8 @@ def test_a_head_learns_from_other_requests_than_those_that_measure_it():
     ("agreement", ["--longest", "39"], "--longest 39: "),
     ("speculation", ["--model", "tiny", "--head", "none"], "speculation.py: "),
     ("speculation", ["--model", "tiny", "--texts", "9"], "fewer than 9 parts"),
+    ("batches", ["--batches", "0"], "--batches 0: "),
+    ("batches", ["--model", "tiny", "--prompt", "9999"], "batches.py: the held-out documents have"),
     ("sparse", ["--model", "tiny", "--lengths", "99999"], "sparse.py: the held-out documents have"),
 ])
 def test_bad_input_ends_with_one_line(made, program, arguments, message):
