@@ -26,9 +26,8 @@ from prompts import Prompts
 from same_tokens import same_tokens
 from slimpack import InvalidInput
 from slimpack.generation import Generator
-from transformers import AutoModelForCausalLM
+from transformers_answers import likeliest_answers, load
 
-TYPES = {"fp64": torch.float64, "fp32": torch.float32}
 SLICE = 70  # of a prompt in slices: some rows go through the kernels of many, some of few
 TIE = 1e-4
 STRIDE = 97  # lengths of prompts: 40, 137, …
@@ -39,7 +38,7 @@ def parse():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser, "smollm2")
     add_threads(parser)
-    parser.add_argument("--precision", choices=list(TYPES), default="fp64")
+    parser.add_argument("--precision", choices=["fp64", "fp32"], default="fp64")
     add_head(parser)
     parser.add_argument("--prompts", type=int, default=64, metavar="N")
     parser.add_argument("--new", type=int, default=128, metavar="N", help="tokens of an answer")
@@ -55,42 +54,31 @@ def ways_of(folder, precision, head):
     return {way: Generator(folder, dtype=precision, **settings) for way, settings in ways.items()}
 
 
-class Transformers:
-    def __init__(self, folder, precision):
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=TYPES[precision]).eval()
-
-    @torch.no_grad()
-    def answer(self, prompt, count):
-        ids = torch.tensor([prompt])
-        out = self.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=count,
-                                  min_new_tokens=count, do_sample=False, pad_token_id=0)
-        return out[0, len(prompt):].tolist()
-
-    @torch.no_grad()
-    def gap(self, tokens, mine, theirs):
-        """By how much the logit of their next token is above that of mine."""
-        logits = self.model(torch.tensor([tokens])).logits[0, -1].double()
-        return float(logits[theirs] - logits[mine])
+@torch.no_grad()
+def gap(model, tokens, mine, theirs):
+    """By how much the model's logit of their next token is above that of mine."""
+    logits = model(torch.tensor([tokens])).logits[0, -1].double()
+    return float(logits[theirs] - logits[mine])
 
 
 def run(options):
     torch.set_num_threads(options.threads)
     folder = options.out / options.model / "fp32"
     prompts = Prompts(options.out / options.model, held_out(options))
-    reference = Transformers(folder, options.precision)
+    reference = load(folder, options.precision)
     ways = ways_of(folder, options.precision, options.head)
     found = {way: {"same": 0, "ties": 0, "others": []} for way in ways}
     for number in range(options.prompts):
         length = 40 + number * STRIDE % (options.longest - 39)
         prompt = prompts.take(number, length)
-        theirs = reference.answer(prompt, options.new)
+        [theirs] = likeliest_answers(reference, [prompt], options.new)
         for way, generator in ways.items():
             made = generator.generate(prompt, max_new_tokens=options.new, ignore_eos=True,
                                       prefill_slice=SLICE if way == "sliced" else None).tokens
             at = same_tokens(made, theirs)
             if at == len(theirs):
                 found[way]["same"] += 1
-            elif abs(reference.gap(prompt + theirs[:at], made[at], theirs[at])) < TIE:
+            elif abs(gap(reference, prompt + theirs[:at], made[at], theirs[at])) < TIE:
                 found[way]["ties"] += 1
             else:
                 found[way]["others"].append({"prompt": number, "token": at})

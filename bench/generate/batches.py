@@ -15,6 +15,7 @@ import os
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,9 +27,7 @@ from options import add_model, add_threads, checked, held_out
 from others import Others
 from prompts import Prompts
 from slimpack.generation import Generator
-from transformers import AutoModelForCausalLM
-
-TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+from transformers_answers import likeliest_answers, load
 
 
 def parse():
@@ -36,7 +35,7 @@ def parse():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add_model(parser, "smollm2")
     add_threads(parser)
-    parser.add_argument("--precision", choices=list(TYPES), default="bf16")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 16, 32, 64], metavar="N")
     parser.add_argument("--prompt", type=int, default=64, metavar="N", help="tokens of a prompt")
     parser.add_argument("--new", type=int, default=100, metavar="N", help="tokens of an answer")
@@ -54,14 +53,7 @@ def ours(folder, precision):
 
 
 def theirs(folder, precision):
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=TYPES[precision]).eval()
-
-    def answer(prompts, new):
-        ids_BT = torch.tensor(prompts)
-        with torch.inference_mode():
-            model.generate(ids_BT, attention_mask=torch.ones_like(ids_BT), max_new_tokens=new,
-                           min_new_tokens=new, do_sample=False, pad_token_id=0)
-    return answer
+    return partial(likeliest_answers, load(folder, precision))
 
 
 def tokens_per_second(answer, prompts, new):

@@ -26,9 +26,8 @@ struct Method {
 ///   +both     with routing
 ///   zeppelin  with remapping, too
 ///   searched  the best of many zones
-/// Where a method has to know
-/// how many tokens a rank may hold in attention's layout, it takes the best number up to the
-/// batch's.
+/// How many tokens a rank may hold in attention's layout is a choice: each method that depends on
+/// it takes the best number up to the batch's.
 [[nodiscard]] const std::vector<Method>& zeppelin_methods();
 
 }  // namespace slimpack::bench

@@ -61,7 +61,7 @@ class Messages {
  public:
   Messages(const LinkMap& links, std::int32_t ranks)
       : links_(links),
-        nodes_(static_cast<std::size_t>(links.node(ranks - 1) + 1), 0.0),
+        nodes_(static_cast<std::size_t>(links.nodes(ranks)), 0.0),
         ranks_(static_cast<std::size_t>(ranks), 0.0) {}
 
   /// When the first message of a ring starts, each of whose rounds takes `message`.
@@ -156,10 +156,6 @@ Ring whole_ring(const SequenceLengths& lengths, const LinkMap& links, std::int32
   return rings_of(lengths, Zones(lengths.size(), {0, ranks}), links)[0];
 }
 
-double nodes_of(const LinkMap& links, std::int32_t ranks) {
-  return links.node(ranks - 1) + 1;
-}
-
 }  // namespace
 
 LayerTime layer_time(const SequenceLengths& lengths, const Zones& zones, const LinkMap& links,
@@ -188,7 +184,7 @@ LayerTime gathered_layer_time(const SequenceLengths& lengths, const LinkMap& lin
   const double work =
       layer.cost.per_slice + all.rows * layer.attention_per_token + all.pairs * layer.cost.per_pair;
   const double bytes = all.rows * ranks * layer.ring_bytes;
-  const double others = 1 - 1 / nodes_of(links, ranks);
+  const double others = 1 - 1.0 / links.nodes(ranks);
   const double across =
       others == 0 ? 0
                   : links.nic_latency + bytes * others / links.nics_per_node * links.nic_per_byte;
@@ -199,7 +195,7 @@ LayerTime gathered_layer_time(const SequenceLengths& lengths, const LinkMap& lin
 LayerTime two_level_layer_time(const SequenceLengths& lengths, const LinkMap& links,
                                std::int32_t ranks, const ZonedLayer& layer) {
   const Ring all = whole_ring(lengths, links, ranks);
-  const double nodes = nodes_of(links, ranks), per_node = ranks / nodes;
+  const double nodes = links.nodes(ranks), per_node = ranks / nodes;
   const double work = layer.cost.per_slice + all.rows * layer.attention_per_token +
                       all.pairs / nodes * layer.cost.per_pair;
   const double message = links.nic_latency + all.rows * layer.ring_bytes * per_node /

@@ -41,8 +41,8 @@ struct LayerTime {
 };
 
 /// The time until all ranks have done the layer. Without remapping a rank's rows and attention
-/// count together, in `attention` the attention of the rank that takes longest in both. Cost:
-/// O(zones · ranks · log).
+/// count together: both parts are those of the rank whose sum is largest.
+/// Cost: O(zones · ranks · log).
 [[nodiscard]] LayerTime layer_time(const SequenceLengths& lengths, const Zones& zones,
                                    const LinkMap& links, std::int32_t ranks,
                                    const ZonedLayer& layer, const ZoneOptions& options);

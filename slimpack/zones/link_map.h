@@ -19,6 +19,8 @@ struct LinkMap {
   double nic_per_byte = 0;  ///< of one NIC, in each direction
 
   [[nodiscard]] std::int32_t node(std::int32_t rank) const { return rank / ranks_per_node; }
+  /// On which so many ranks stand.
+  [[nodiscard]] std::int32_t nodes(std::int32_t ranks) const { return node(ranks - 1) + 1; }
 
   bool operator==(const LinkMap&) const = default;
 };

@@ -24,9 +24,10 @@ struct BatchPrompt {
 using BatchListener = std::function<bool(std::size_t prompt, std::int64_t token)>;
 
 /// The answers in the order of the prompts, `batch` of them made at the same time. An answer does
-/// not depend on those beside it, but for rounding: in fp32 and fp64 there is none. Its `decoding`
-/// counts the time until its end, others' passes included. What the listener throws ends all.
-/// Throws InvalidInput for unsound settings, an empty batch and what Generator refuses of a prompt.
+/// not depend on those beside it, but for rounding: a place keeps its last sequence, and a prompt
+/// that begins like it runs in other slices. Its `decoding` counts the time until its end, others'
+/// passes included. What the listener throws ends all. Throws InvalidInput for unsound settings, an
+/// empty batch and what Generator refuses of a prompt.
 [[nodiscard]] std::vector<Generated> generate_batch(LanguageModel& model,
                                                     std::span<const BatchPrompt> prompts,
                                                     std::int64_t batch,
