@@ -51,6 +51,7 @@ def ways_of(folder, precision, head):
     ways = {"plain": {}, "sliced": {}, "n-grams": {"draft": "ngram"}}
     if head is not None:
         ways["EAGLE-3"] = {"draft": head, "draft_rule": "fixed"}
+        ways["EAGLE-3 and n-grams"] = {"draft": ["ngram", head], "draft_rule": "fixed"}
     return {way: Generator(folder, dtype=precision, **settings) for way, settings in ways.items()}
 
 

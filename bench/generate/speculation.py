@@ -66,6 +66,7 @@ def ways_of(head, tree):
             ways[name] = {"draft": head, "draft_rule": "fixed", **dataclasses.asdict(size)}
         for rule in ("heterospec", "expected"):
             ways[f"EAGLE-3, {rule}"] = {"draft": head, "draft_rule": rule}
+        ways["EAGLE-3 and n-grams, expected"] = {"draft": ["ngram", head]}
     return ways
 
 

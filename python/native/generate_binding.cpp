@@ -25,6 +25,7 @@
 #include "slimpack/packflow/speculate/expected_speed.h"
 #include "slimpack/packflow/speculate/fixed_tree.h"
 #include "slimpack/packflow/speculate/hetero_spec.h"
+#include "slimpack/packflow/speculate/joint_draft.h"
 #include "slimpack/packflow/speculate/measure_verification.h"
 #include "slimpack/packflow/speculate/ngram_draft.h"
 
@@ -63,7 +64,8 @@ std::string_view to_string(Rule rule) {
 
 /// How tokens are guessed.
 struct DraftSettings {
-  std::string draft;  ///< empty = not at all, "ngram", or the folder of an EAGLE-3 head
+  bool ngrams = false;
+  std::string head;  ///< the folder of an EAGLE-3 head; empty = none
   std::string rule = "expected";
   std::optional<std::int64_t> depth, rows, width;  ///< none = the rule's own
 };
@@ -73,9 +75,12 @@ TreeSize size_of(const DraftSettings& settings, const TreeSize& usual) {
           settings.width.value_or(usual.width)};
 }
 
-std::unique_ptr<Draft> make_draft(const std::string& name, const LanguageModel& model) {
-  if (name == "ngram") return std::make_unique<NgramDraft>();
-  return make_eagle_draft(load_eagle_head(name, model), model);
+/// REQUIRES: something guesses.
+std::unique_ptr<Draft> make_draft(const DraftSettings& settings, const LanguageModel& model) {
+  if (settings.head.empty()) return std::make_unique<NgramDraft>();
+  auto head = make_eagle_draft(load_eagle_head(settings.head, model), model);
+  if (!settings.ngrams) return head;
+  return std::make_unique<JointDraft>(std::move(head));
 }
 
 std::unique_ptr<TreeRule> make_expected_speed(const DraftSettings& settings, LanguageModel& model) {
@@ -87,7 +92,7 @@ std::unique_ptr<TreeRule> make_expected_speed(const DraftSettings& settings, Lan
 }
 
 std::unique_ptr<TreeRule> make_hetero_spec(const DraftSettings& settings) {
-  const auto file = std::filesystem::path(settings.draft) / kEntropyBinsFile;
+  const auto file = std::filesystem::path(settings.head) / kEntropyBinsFile;
   if (!std::filesystem::exists(file))
     invalid_input(
         "draft-rule heterospec needs '{}', bins of an EAGLE-3 head's entropy; fit them with "
@@ -105,8 +110,15 @@ std::unique_ptr<TreeRule> make_hetero_spec(const DraftSettings& settings) {
 std::unique_ptr<TreeRule> make_rule(const DraftSettings& settings, LanguageModel& model,
                                     std::vector<EntropyRecord>& records) {
   const TreeSize size = size_of(settings, TreeSize());
-  switch (named("draft-rule", settings.rule,
-                std::array{Rule::kExpected, Rule::kFixed, Rule::kHeteroSpec, Rule::kRecord})) {
+  const Rule rule =
+      named("draft-rule", settings.rule,
+            std::array{Rule::kExpected, Rule::kFixed, Rule::kHeteroSpec, Rule::kRecord});
+  if (settings.ngrams && (rule == Rule::kHeteroSpec || rule == Rule::kRecord))
+    invalid_input(
+        "draft-rule {} goes by a head's entropy, which n-grams lack; give the folder of an EAGLE-3 "
+        "head alone",
+        settings.rule);
+  switch (rule) {
     case Rule::kExpected:
       return make_expected_speed(settings, model);
     case Rule::kFixed:
@@ -116,15 +128,13 @@ std::unique_ptr<TreeRule> make_rule(const DraftSettings& settings, LanguageModel
     case Rule::kRecord:
       break;
   }
-  if (settings.draft == "ngram")
-    invalid_input("n-grams have no entropy to record; give the folder of an EAGLE-3 head");
   return std::make_unique<EntropyRecorder>(size, records);
 }
 
 Generator make_generator(LanguageModel& model, const DraftSettings& settings,
                          std::vector<EntropyRecord>& records) {
-  if (settings.draft.empty()) return Generator(model);
-  auto draft = make_draft(settings.draft, model);
+  if (!settings.ngrams && settings.head.empty()) return Generator(model);
+  auto draft = make_draft(settings, model);
   return {model, std::move(draft), make_rule(settings, model, records)};
 }
 
@@ -156,7 +166,7 @@ class PythonGenerator {
   /// Fits bins to what the rule "record" kept, and writes them beside the draft head.
   void fit_entropy_bins() const {
     write_entropy_bins({size_of(draft_, TreeSize()), slimpack::fit_entropy_bins(records_)},
-                       std::filesystem::path(draft_.draft) / kEntropyBinsFile);
+                       std::filesystem::path(draft_.head) / kEntropyBinsFile);
   }
 
   /// A signal that Python handles, such as Ctrl-C, ends it after the token in progress and raises
@@ -251,7 +261,8 @@ void bind_generation(nb::module_& m) {
 
   nb::class_<DraftSettings>(m, "DraftSettings")
       .def(nb::init<>())
-      .def_rw("draft", &DraftSettings::draft)
+      .def_rw("ngrams", &DraftSettings::ngrams)
+      .def_rw("head", &DraftSettings::head)
       .def_rw("rule", &DraftSettings::rule)
       .def_rw("depth", &DraftSettings::depth, nb::arg().none())
       .def_rw("rows", &DraftSettings::rows, nb::arg().none())

@@ -45,6 +45,8 @@ def save_bins(folder, **fields):
     (4, {}, {"draft_rule": "fixed", "draft_depth": 4, "draft_width": 20, "draft_rows": 90}),
     (5, None, {"draft_rule": "fixed"}),
     (6, {}, {"draft_rule": "heterospec"}),
+    (7, {}, {"joint": True}),
+    (8, {"norm_output": True}, {"joint": True, "draft_rule": "fixed", "draft_depth": 4, "draft_width": 3}),
 ])
 def test_the_likeliest_tokens_are_those_of_plain_decoding(tmp_path, seed, head, tree):
     save_model(tmp_path, num_hidden_layers=4)
@@ -52,7 +54,11 @@ def test_the_likeliest_tokens_are_those_of_plain_decoding(tmp_path, seed, head, 
         save_head(tmp_path / "head", seed, **head)
         save_bins(tmp_path / "head")
     plain = Generator(tmp_path, dtype="fp64")
-    guessing = Generator(tmp_path, dtype="fp64", draft="ngram" if head is None else tmp_path / "head", **tree)
+    tree = dict(tree)
+    draft = "ngram" if head is None else tmp_path / "head"
+    if tree.pop("joint", False):
+        draft = ["ngram", draft]
+    guessing = Generator(tmp_path, dtype="fp64", draft=draft, **tree)
     for prompt in prompts(5):
         prompt = prompt + prompt[:50]  # what n-grams go by
         expected = plain.generate(prompt, max_new_tokens=40, ignore_eos=True)
@@ -81,11 +87,11 @@ def test_text_that_repeats_itself_takes_few_passes(tmp_path):
     assert made.speculation.acceptance[0] > 0.5
 
 
-@pytest.mark.parametrize("draft", ["ngram", "head"])
+@pytest.mark.parametrize("draft", ["ngram", "head", "both"])
 def test_drawn_tokens_have_the_distribution_of_plain_decoding(tmp_path, draft):
     save_model(tmp_path, initializer_range=0.2, vocab_size=VOCABULARY)
     save_head(tmp_path / "head", guesses=VOCABULARY)
-    name = "ngram" if draft == "ngram" else tmp_path / "head"
+    name = {"ngram": "ngram", "head": tmp_path / "head", "both": ["ngram", tmp_path / "head"]}[draft]
     plain = Generator(tmp_path, dtype="fp64")
     guessing = Generator(tmp_path, dtype="fp64", draft=name, draft_rule="fixed", draft_depth=3,
                          draft_rows=12)
@@ -174,8 +180,10 @@ def test_unknown_rules_are_refused(tmp_path):
     save_model(tmp_path)
     with pytest.raises(slimpack.InvalidInput, match="draft-rule is 'best'; give one of expected, fixed"):
         Generator(tmp_path, draft="ngram", draft_rule="best")
-    with pytest.raises(slimpack.InvalidInput, match="no entropy"):
+    with pytest.raises(slimpack.InvalidInput, match="head's entropy, which n-grams lack"):
         fit_heterospec(tmp_path, "ngram", [])
+    with pytest.raises(slimpack.InvalidInput, match="draft names the heads 'a' and 'b'; only one can guess"):
+        Generator(tmp_path, draft=["a", "ngram", "b"])
 
 
 def test_the_command_says_how_guessing_went(tmp_path, capsys):

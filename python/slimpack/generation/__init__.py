@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from slimpack import runtime
+from slimpack import InvalidInput, runtime
 from slimpack.generation.chat import chat_text
 from slimpack.generation.stops import StopStrings
 from slimpack.generation.texts import text_of
@@ -62,7 +62,8 @@ class Generator:
     device: "cpu" or "cuda".
     tokenizer: a tokenizer.json in place of the model's.
     draft: guesses tokens that the model then verifies many at a time: "ngram" (what followed the last
-        tokens where they stood before), or the folder of an EAGLE-3 head. The answer stays the same.
+        tokens where they stood before), the folder of an EAGLE-3 head, or a list of both, which guess
+        together. The answer stays the same.
     draft_rule: how large the trees of guesses are. "expected" measures what guesses and verifications
         cost and how often guesses are right, takes the size that promises most tokens a second, and
         guesses nothing where that is faster. "fixed": always the same size (EAGLE-3). "heterospec": by
@@ -88,7 +89,7 @@ class Generator:
             dtype = "bf16" if device == "cuda" or self.native.has_fast_bf16() else "fp32"
         self.dtype = dtype
         guessing = self.native.DraftSettings()
-        guessing.draft = "" if draft is None else os.fspath(draft)
+        guessing.ngrams, guessing.head = drafts_of(draft)
         guessing.rule = draft_rule
         guessing.depth, guessing.rows, guessing.width = draft_depth, draft_rows, draft_width
         self.model = self.native.Generator(os.fspath(self.folder), dtype, device, guessing)
@@ -174,6 +175,15 @@ class Generator:
 
 
 SPARSE_SLICE = 2048
+
+
+def drafts_of(draft):
+    """Whether n-grams guess, and the folder of the head that does; empty = none."""
+    given = [] if draft is None else [draft] if isinstance(draft, (str, os.PathLike)) else list(draft)
+    heads = [os.fspath(one) for one in given if one != "ngram"]
+    if len(heads) > 1:
+        raise InvalidInput(f"draft names the heads '{heads[0]}' and '{heads[1]}'; only one can guess")
+    return "ngram" in given, heads[0] if heads else ""
 
 
 class Answer:

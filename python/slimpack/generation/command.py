@@ -77,9 +77,10 @@ def add_draft_options(parser):
     draft = parser.add_argument_group(
         "how to guess tokens", "A draft guesses a tree of the next tokens, and the model verifies it in\n"
         "  one pass. What is right stays: the answer is the same, and often faster.")
-    draft.add_argument("--draft", metavar="DRAFT",
+    draft.add_argument("--draft", metavar="DRAFT", action="append",
                        help="'ngram' guesses what followed the last tokens where they stood before; a folder "
-                       "holds an EAGLE-3 head of the model (default: no guesses)")
+                       "holds an EAGLE-3 head of the model; give it twice and both guess together (default: "
+                       "no guesses)")
     draft.add_argument("--draft-rule", default="expected", choices=["expected", "fixed", "heterospec"],
                        help="how large trees are: 'expected' measures, takes what promises most tokens a "
                        "second, and stops guessing where that is faster (default); 'fixed' takes the same "

@@ -12,10 +12,15 @@ constexpr double kPrior = 2;
 /// Of each pass to the one after it.
 constexpr double kDecay = 0.998;
 
+double probability_of(const DraftTree& tree, std::size_t row) {
+  const double p = std::exp(tree.conditional_log_probability(row));
+  return p >= 0 ? p : 0;  // what no number is, becomes 0
+}
+
 }  // namespace
 
 Acceptance::Acceptance() {
-  update_factors();
+  factors_.fill(factors_of({}));
 }
 
 std::size_t Acceptance::bin(double probability) {
@@ -28,36 +33,41 @@ std::size_t Acceptance::level(std::int64_t depth) {
   return depth <= 2 ? static_cast<std::size_t>(depth - 1) : depth <= 4 ? 2 : 3;
 }
 
-double Acceptance::of(double probability, std::int64_t depth) const {
-  return std::min(1.0, probability * factors_[bin(probability)][level(depth)]);
+double Acceptance::of(const DraftTree& tree, std::size_t row) const {
+  const double p = probability_of(tree, row);
+  const Factors& factors = factors_[static_cast<std::size_t>(tree.guessers[row])];
+  return std::min(1.0, p * factors[bin(p)][level(tree.depths[row])]);
 }
 
 void Acceptance::learn(const DraftTree& verified, std::span<const std::int32_t> path) {
   if (verified.size() == 1) return;
-  for (auto& depths : counts_)
-    for (Count& count : depths) count.expected *= kDecay, count.right *= kDecay;
+  for (Counts& counts : counts_)
+    for (auto& depths : counts)
+      for (Count& count : depths) count.expected *= kDecay, count.right *= kDecay;
   std::vector<bool> right(verified.size());
   for (const std::int32_t row : path) right[static_cast<std::size_t>(row)] = true;
   for (std::size_t row = 1; row < verified.size(); ++row) {
-    const auto parent = static_cast<std::size_t>(verified.parents[row]);
-    if (!right[parent]) continue;
-    const double p = std::exp(verified.log_probability[row] - verified.log_probability[parent]);
-    Count& count = counts_[bin(p)][level(verified.depths[row])];
+    if (!right[static_cast<std::size_t>(verified.parents[row])]) continue;
+    const double p = probability_of(verified, row);
+    Counts& counts = counts_[static_cast<std::size_t>(verified.guessers[row])];
+    Count& count = counts[bin(p)][level(verified.depths[row])];
     count.expected += p;
     if (right[row]) count.right += 1;
   }
-  update_factors();
+  std::ranges::transform(counts_, factors_.begin(), factors_of);
 }
 
 /// A bin's factor at one depth leans on that of all depths, and this on 1.
-void Acceptance::update_factors() {
+Acceptance::Factors Acceptance::factors_of(const Counts& counts) {
+  Factors factors{};
   for (std::size_t b = 0; b < kBins; ++b) {
     Count all;
-    for (const Count& count : counts_[b]) all.expected += count.expected, all.right += count.right;
+    for (const Count& count : counts[b]) all.expected += count.expected, all.right += count.right;
     const double factor = (all.right + kPrior) / (all.expected + kPrior);
     for (std::size_t d = 0; d < kDepths; ++d)
-      factors_[b][d] = (counts_[b][d].right + kPrior * factor) / (counts_[b][d].expected + kPrior);
+      factors[b][d] = (counts[b][d].right + kPrior * factor) / (counts[b][d].expected + kPrior);
   }
+  return factors;
 }
 
 }  // namespace slimpack

@@ -10,15 +10,16 @@
 
 namespace slimpack {
 
-/// Counts guesses whose parents were right, in bins of the draft's probability and of depth: how
-/// many the draft expected to be right, and how many were. What was long ago counts less.
+/// Counts guesses whose parents were right, by who made them, in bins of the draft's probability
+/// and of depth: how many the draft expected to be right, and how many were. What was long ago
+/// counts less.
 class Acceptance {
  public:
   Acceptance();
 
-  /// Of a guess after a right row. `probability`: the draft's, given that row. Without counts it
-  /// is the draft's own.
-  [[nodiscard]] double of(double probability, std::int64_t depth) const;
+  /// Of the guess of a row, given that the row before it is right. Without counts it is the
+  /// draft's own probability; 0 where that is no number.
+  [[nodiscard]] double of(const DraftTree& tree, std::size_t row) const;
 
   /// Told of a verified tree and its right rows.
   void learn(const DraftTree& verified, std::span<const std::int32_t> path);
@@ -30,12 +31,15 @@ class Acceptance {
     double right = 0;
   };
 
+  using Counts = std::array<std::array<Count, kDepths>, kBins>;
+  using Factors = std::array<std::array<double, kDepths>, kBins>;  ///< right ÷ expected, smoothed
+
   [[nodiscard]] static std::size_t bin(double probability);
   [[nodiscard]] static std::size_t level(std::int64_t depth);
-  void update_factors();
+  [[nodiscard]] static Factors factors_of(const Counts& counts);
 
-  std::array<std::array<Count, kDepths>, kBins> counts_{};
-  std::array<std::array<double, kDepths>, kBins> factors_{};  ///< right ÷ expected, smoothed
+  std::array<Counts, kGuessers> counts_{};
+  std::array<Factors, kGuessers> factors_{};
 };
 
 }  // namespace slimpack

@@ -24,8 +24,9 @@ class Draft {
   virtual void go_back(std::int64_t size) = 0;
   /// Told of the next tokens of the sequence, which the model has run, with their features [T, …].
   virtual void learn(std::span<const std::int64_t> tokens, const at::Tensor& features) = 0;
-  /// Guesses after `token`, which follows all that it was told. Row 0 alone = no guess.
-  [[nodiscard]] virtual DraftTree propose(std::int64_t token, TreeRule& rule) = 0;
+  /// Adds guesses to a tree whose row 0 follows all that it was told. Rows of another draft may be
+  /// there: a guess that this one made joins its row.
+  virtual void guess(DraftTree& tree, TreeRule& rule) = 0;
 };
 
 }  // namespace slimpack

@@ -6,36 +6,65 @@
 #include <numeric>
 
 namespace slimpack {
+namespace {
+
+/// A head may say what is no number. Then nothing speaks for the guess.
+double sound(double log_p) {
+  return std::isnan(log_p) ? -std::numeric_limits<double>::infinity() : log_p;
+}
+
+}  // namespace
 
 DraftTree::DraftTree(std::int64_t token)
-    : tokens{token}, parents{-1}, depths{0}, log_probability{0}, entropy{0} {}
+    : tokens{token},
+      parents{-1},
+      depths{0},
+      log_probability{0},
+      guessers{Guesser::kHead},
+      entropy{0} {}
 
-std::int32_t DraftTree::add(std::int32_t parent, std::int64_t token,
-                            double log_probability_after_parent) {
+double DraftTree::conditional_log_probability(std::size_t row) const {
+  return log_probability[row] - log_probability[static_cast<std::size_t>(parents[row])];
+}
+
+std::int32_t DraftTree::add(std::int32_t parent, std::int64_t token, double log_p,
+                            Guesser guesser) {
   const auto above = static_cast<std::size_t>(parent);
   tokens.push_back(token);
   parents.push_back(parent);
   depths.push_back(depths[above] + 1);
-  // A head may say what is no number. Then nothing speaks for the guess.
-  const double log_p = log_probability[above] + log_probability_after_parent;
-  log_probability.push_back(std::isnan(log_p) ? -std::numeric_limits<double>::infinity() : log_p);
+  log_probability.push_back(sound(log_probability[above] + log_p));
+  guessers.push_back(guesser);
   entropy.push_back(0);
   return static_cast<std::int32_t>(size()) - 1;
 }
 
-DraftTree DraftTree::likeliest(std::int64_t rows) const {
+void DraftTree::join(std::int32_t row, double log_p) {
+  const auto joined = static_cast<std::size_t>(row);
+  guessers[joined] = Guesser::kBoth;
+  std::vector<double> after_parent(size());
+  for (std::size_t r = joined + 1; r < size(); ++r)
+    after_parent[r] = conditional_log_probability(r);
+  after_parent[joined] = log_p;
+  std::vector<bool> below(size());
+  for (std::size_t r = joined; r < size(); ++r) {
+    const auto parent = static_cast<std::size_t>(parents[r]);
+    below[r] = r == joined || below[parent];
+    if (below[r]) log_probability[r] = sound(log_probability[parent] + after_parent[r]);
+  }
+}
+
+DraftTree DraftTree::best(std::span<const double> worth, std::int64_t rows) const {
   std::vector<std::int32_t> order(size());
   std::iota(order.begin(), order.end(), 0);
   const auto kept = static_cast<std::size_t>(
       std::clamp<std::int64_t>(rows, 1, static_cast<std::int64_t>(size())));
-  // A parent is at least as likely as its children and comes before them, so it is kept with them.
-  const auto is_likelier = [&](std::int32_t a, std::int32_t b) {
-    const double p = log_probability[static_cast<std::size_t>(a)];
-    const double q = log_probability[static_cast<std::size_t>(b)];
+  // A parent is worth no less than its children and comes before them, so it is kept with them.
+  const auto is_better = [&](std::int32_t a, std::int32_t b) {
+    const double p = worth[static_cast<std::size_t>(a)], q = worth[static_cast<std::size_t>(b)];
     return p > q || (p == q && a < b);
   };
-  std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(kept) - 1,
-                           is_likelier);
+  std::ranges::nth_element(order, order.begin() + static_cast<std::ptrdiff_t>(kept) - 1, is_better);
   order.resize(kept);
   std::ranges::sort(order);
   std::vector<std::int32_t> row_of(size(), -1);
@@ -44,9 +73,8 @@ DraftTree DraftTree::likeliest(std::int64_t rows) const {
   row_of[0] = 0;
   for (std::size_t i = 1; i < kept; ++i) {
     const auto from = static_cast<std::size_t>(order[i]);
-    const auto parent = static_cast<std::size_t>(parents[from]);
-    row_of[from] =
-        tree.add(row_of[parent], tokens[from], log_probability[from] - log_probability[parent]);
+    row_of[from] = tree.add(row_of[static_cast<std::size_t>(parents[from])], tokens[from],
+                            conditional_log_probability(from), guessers[from]);
     tree.entropy.back() = entropy[from];
   }
   return tree;

@@ -3,9 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace slimpack {
+
+/// Which drafts made a guess.
+enum class Guesser : std::uint8_t { kHead, kNgrams, kBoth };
+inline constexpr std::size_t kGuessers = 3;
 
 /// Rows, parents before children. Row 0 is the token that the guesses follow.
 struct DraftTree {
@@ -13,6 +18,7 @@ struct DraftTree {
   std::vector<std::int32_t> parents;    ///< rows; −1 of row 0
   std::vector<std::int32_t> depths;     ///< 0 of row 0
   std::vector<double> log_probability;  ///< by the draft, of all guesses from row 0 to the row
+  std::vector<Guesser> guessers;        ///< kHead of row 0
   /// Entropy in nats of the draft's likeliest guesses after a row, their probabilities scaled to 1;
   /// 0 where it guessed none.
   std::vector<double> entropy;
@@ -20,11 +26,20 @@ struct DraftTree {
   explicit DraftTree(std::int64_t token);
 
   [[nodiscard]] std::size_t size() const { return tokens.size(); }  ///< rows
-  /// Appends a guess after a row; returns its row.
-  std::int32_t add(std::int32_t parent, std::int64_t token, double log_probability_after_parent);
+  /// Of the guess of a row from 1 on, given the row before it.
+  [[nodiscard]] double conditional_log_probability(std::size_t row) const;
+  /// Appends a guess after a row, whose probability given that row is exp(log_p). Returns its row.
+  std::int32_t add(std::int32_t parent, std::int64_t token, double log_p,
+                   Guesser guesser = Guesser::kHead);
+  /// A second draft makes the guess of a row, too. Its probability becomes the second
+  /// draft's. Cost: O(rows).
+  void join(std::int32_t row, double log_p);
 
-  /// The tree of the `rows` likeliest rows; of equals the earlier one. Whole where it has no more.
-  [[nodiscard]] DraftTree likeliest(std::int64_t rows) const;
+  /// The tree of the `rows` rows of highest worth; of equals the earlier one. Whole where it has no
+  /// more. REQUIRES: no row is worth more than its parent.
+  [[nodiscard]] DraftTree best(std::span<const double> worth, std::int64_t rows) const;
+  /// best() by the draft's own probability.
+  [[nodiscard]] DraftTree likeliest(std::int64_t rows) const { return best(log_probability, rows); }
 };
 
 }  // namespace slimpack

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -62,7 +63,7 @@ class EagleDraft final : public Draft {
   }
 
   void learn(std::span<const std::int64_t> tokens, const at::Tensor& features) override;
-  DraftTree propose(std::int64_t token, TreeRule& rule) override;
+  void guess(DraftTree& tree, TreeRule& rule) override;
 
  private:
   at::Tensor combined(const at::Tensor& features);
@@ -73,7 +74,9 @@ class EagleDraft final : public Draft {
   at::Tensor run_waiting();
   at::Tensor next_g(const at::Tensor& out_TH) const;
   Guesses guesses_after(const at::Tensor& g_TH, std::int64_t width);
-  void add_level(DraftTree& tree, const Guesses& guesses, std::span<const std::int32_t> rows) const;
+  /// `others`: how many of the tree's rows another draft made.
+  void add_level(DraftTree& tree, const Guesses& guesses, std::span<const std::int32_t> rows,
+                 std::size_t others) const;
 
   EagleHead head_;
   const LanguageModel* model_;
@@ -155,11 +158,11 @@ at::Tensor EagleDraft<Input>::run_waiting() {
 
 template <class Input>
 void EagleDraft<Input>::learn(std::span<const std::int64_t> tokens, const at::Tensor& features) {
-  // A row waits for the token after it, the last one until propose().
+  // A row waits for the token after it, the last one until guess().
   const auto after = waiting_features_.empty() ? tokens.subspan(1) : tokens;
   waiting_features_.push_back(features);
   waiting_tokens_.insert(waiting_tokens_.end(), after.begin(), after.end());
-  // The few rows of a verification run with propose()'s. Those of a prompt take memory.
+  // The few rows of a verification run with guess()'s. Those of a prompt take memory.
   constexpr std::size_t kFewRows = 64;
   if (waiting_tokens_.size() > kFewRows) (void)run_waiting();
 }
@@ -188,9 +191,18 @@ Guesses EagleDraft<Input>::guesses_after(const at::Tensor& g_TH, std::int64_t wi
   return guesses;
 }
 
+/// The child of a row that guesses `token`, among the first `others` rows.
+std::optional<std::int32_t> others_guess(const DraftTree& tree, std::size_t others,
+                                         std::int32_t parent, std::int64_t token) {
+  for (std::size_t row = 1; row < others; ++row)
+    if (tree.parents[row] == parent && tree.tokens[row] == token)
+      return static_cast<std::int32_t>(row);
+  return std::nullopt;
+}
+
 template <class Input>
 void EagleDraft<Input>::add_level(DraftTree& tree, const Guesses& guesses,
-                                  std::span<const std::int32_t> rows) const {
+                                  std::span<const std::int32_t> rows, std::size_t others) const {
   const std::int64_t count = guesses.guess.size(1);
   const auto* const guess = guesses.guess.template const_data_ptr<std::int64_t>();
   const auto* const p = guesses.log_probability.template const_data_ptr<double>();
@@ -198,17 +210,18 @@ void EagleDraft<Input>::add_level(DraftTree& tree, const Guesses& guesses,
     tree.entropy[static_cast<std::size_t>(rows[r])] = guesses.entropy[r];
     for (std::int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(static_cast<std::int64_t>(r) * count + i);
-      tree.add(rows[r], head_.target_tokens[static_cast<std::size_t>(guess[at])], p[at]);
+      const std::int64_t token = head_.target_tokens[static_cast<std::size_t>(guess[at])];
+      if (const auto row = others_guess(tree, others, rows[r], token))
+        tree.join(*row, p[at]);
+      else
+        tree.add(rows[r], token, p[at], Guesser::kHead);
     }
   }
 }
 
-/// The likeliest `width` rows of the last level, in the order of the tree.
-std::vector<std::int32_t> likeliest_of_level(const DraftTree& tree, std::int32_t depth,
-                                             std::int64_t width) {
-  std::vector<std::int32_t> rows;
-  for (std::size_t row = 0; row < tree.size(); ++row)
-    if (tree.depths[row] == depth) rows.push_back(static_cast<std::int32_t>(row));
+/// The likeliest `width` of some rows, in the order of the tree.
+std::vector<std::int32_t> likeliest_rows(const DraftTree& tree, std::vector<std::int32_t> rows,
+                                         std::int64_t width) {
   std::ranges::stable_sort(rows, [&](std::int32_t a, std::int32_t b) {
     return tree.log_probability[static_cast<std::size_t>(a)] >
            tree.log_probability[static_cast<std::size_t>(b)];
@@ -224,6 +237,17 @@ class TreeRows {
   /// `g_1H`: of the last row of the sequence.
   explicit TreeRows(at::Tensor g_1H) : g_TH_(std::move(g_1H)) {}
 
+  /// The rows of a level that can run: the row before each ran.
+  [[nodiscard]] std::vector<std::int32_t> level(const DraftTree& tree, std::int32_t depth) const {
+    std::vector<std::int32_t> rows;
+    for (std::size_t row = 1; row < tree.size(); ++row) {
+      const auto parent = static_cast<std::size_t>(tree.parents[row]);
+      if (tree.depths[row] == depth &&
+          (depth == 1 || (parent < ran_as_.size() && ran_as_[parent] >= 0)))
+        rows.push_back(static_cast<std::int32_t>(row));
+    }
+    return rows;
+  }
   /// Appends rows of the tree that run next.
   void add(const DraftTree& tree, std::span<const std::int32_t> rows) {
     ran_as_.resize(tree.size(), -1);
@@ -254,24 +278,23 @@ class TreeRows {
 };
 
 template <class Input>
-DraftTree EagleDraft<Input>::propose(std::int64_t token, TreeRule& rule) {
-  DraftTree tree(token);
-  if (waiting_features_.empty() || !rule.deeper(tree, 0)) return tree;
-  waiting_tokens_.push_back(token);
+void EagleDraft<Input>::guess(DraftTree& tree, TreeRule& rule) {
+  if (!rule.deeper(tree, 0) || waiting_features_.empty()) return;
+  const std::size_t others = tree.size();
+  waiting_tokens_.push_back(tree.tokens[0]);
   const at::Tensor out_TH = run_waiting();
   const at::Tensor last_1H = out_TH.narrow(0, out_TH.size(0) - 1, 1);
   TreeRows rows(next_g(last_1H));
   const std::int32_t root = 0;
-  add_level(tree, guesses_after(last_1H, rule.width()), {&root, 1});
+  add_level(tree, guesses_after(last_1H, rule.width()), {&root, 1}, others);
   for (std::int32_t depth = 1; rule.deeper(tree, depth); ++depth) {
-    const auto level = likeliest_of_level(tree, depth, rule.width());
+    const auto level = likeliest_rows(tree, rows.level(tree, depth), rule.width());
     rows.add(tree, level);
     const std::vector<std::int64_t> positions(level.size(), cache_.size() + depth - 1);
     const at::Tensor level_TH = run(rows.tokens(), rows.g_TH(), positions, rows.own());
-    add_level(tree, guesses_after(level_TH, rule.width()), level);
+    add_level(tree, guesses_after(level_TH, rule.width()), level, others);
     rows.ran(next_g(level_TH));
   }
-  return tree;
 }
 
 }  // namespace

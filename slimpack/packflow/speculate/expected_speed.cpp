@@ -36,32 +36,28 @@ ExpectedSpeedTree::Continuation& ExpectedSpeedTree::continuation(std::int64_t de
   return continuations_[static_cast<std::size_t>(depth)];
 }
 
-double ExpectedSpeedTree::further_level_seconds() const {
-  return further_level_.seconds() > 0 ? further_level_.seconds() : first_level_.seconds();
+double ExpectedSpeedTree::level_seconds(std::int64_t depth) const {
+  return depth > 0 && further_level_.seconds() > 0 ? further_level_.seconds()
+                                                   : first_level_.seconds();
 }
 
-void ExpectedSpeedTree::begin_pass() {
+void ExpectedSpeedTree::begin_pass(const DraftTree& tree) {
   lap();
   asked_ = 0;
   drafting_ = 0;
   const double plain = 1 / costs_.seconds(1);
   rate_ = seconds_ > 0 ? std::max(plain, tokens_ / seconds_) : plain;
-  right_.assign(1, 1.0);
-  likeliest_.assign(1, 1.0);
+  rate(tree);
   guesses_ = account_ > first_level_.seconds();
 }
 
-void ExpectedSpeedTree::rate_new_rows(const DraftTree& tree) {
-  const auto most = static_cast<std::size_t>(most_.rows);
-  for (std::size_t row = right_.size(); row < tree.size(); ++row) {
-    const auto parent = static_cast<std::size_t>(tree.parents[row]);
-    const double p = std::exp(tree.log_probability[row] - tree.log_probability[parent]);
-    const double right = right_[parent] * acceptance_.of(p, tree.depths[row]);
-    right_.push_back(right);
-    if (likeliest_.size() == most && right <= likeliest_.back()) continue;
-    if (likeliest_.size() == most) likeliest_.pop_back();
-    likeliest_.insert(std::ranges::upper_bound(likeliest_, right, std::greater<>()), right);
-  }
+void ExpectedSpeedTree::rate(const DraftTree& tree) {
+  right_.assign(1, 1.0);
+  for (std::size_t row = 1; row < tree.size(); ++row)
+    right_.push_back(right_[static_cast<std::size_t>(tree.parents[row])] *
+                     acceptance_.of(tree, row));
+  likeliest_.resize(std::min(right_.size(), static_cast<std::size_t>(most_.rows)));
+  std::ranges::partial_sort_copy(right_, likeliest_, std::greater<>());
 }
 
 void ExpectedSpeedTree::end_level(const DraftTree& tree) {
@@ -69,20 +65,20 @@ void ExpectedSpeedTree::end_level(const DraftTree& tree) {
   const double took = lap();
   drafting_ += took;
   (asked_ == 1 ? first_level_ : further_level_).add(took);
-  const double worth_before = best_choice(likeliest_).worth;
-  rate_new_rows(tree);
+  const double worth_before = best_choice().worth;
+  rate(tree);
   Continuation& c = continuation(asked_ - 1);
   c.parents = c.parents * kDecay + parents_;
-  c.worth = c.worth * kDecay + best_choice(likeliest_).worth - worth_before;
+  c.worth = c.worth * kDecay + best_choice().worth - worth_before;
   asked_ = 0;
 }
 
-ExpectedSpeedTree::Choice ExpectedSpeedTree::best_choice(std::span<const double> right) const {
+ExpectedSpeedTree::Choice ExpectedSpeedTree::best_choice() const {
   Choice best;
   const double one = costs_.seconds(1);
   double tokens = 0;
-  for (std::size_t i = 1; i < right.size(); ++i) {
-    tokens += right[i];
+  for (std::size_t i = 1; i < likeliest_.size(); ++i) {
+    tokens += likeliest_[i];
     const auto rows = static_cast<std::int64_t>(i) + 1;
     const double worth = tokens - rate_ * (costs_.seconds(rows) - one);
     if (worth > best.worth) best = {rows, worth};
@@ -90,10 +86,13 @@ ExpectedSpeedTree::Choice ExpectedSpeedTree::best_choice(std::span<const double>
   return best;
 }
 
-double ExpectedSpeedTree::right_parents(const DraftTree& tree, std::int64_t depth) const {
+double ExpectedSpeedTree::open_parents(const DraftTree& tree, std::int64_t depth) const {
+  std::vector<double> open = right_;
+  for (std::size_t row = 1; row < tree.size(); ++row)
+    open[static_cast<std::size_t>(tree.parents[row])] -= right_[row];
   std::vector<double> level;
-  for (std::size_t row = tree.size(); row-- > 0 && tree.depths[row] == depth;)
-    level.push_back(right_[row]);
+  for (std::size_t row = 0; row < tree.size(); ++row)
+    if (tree.depths[row] == depth) level.push_back(std::max(0.0, open[row]));
   const auto parents = std::min(level.size(), static_cast<std::size_t>(most_.width));
   const auto end = level.begin() + static_cast<std::ptrdiff_t>(parents);
   std::ranges::partial_sort(level, end, std::greater<>());
@@ -101,32 +100,23 @@ double ExpectedSpeedTree::right_parents(const DraftTree& tree, std::int64_t dept
 }
 
 bool ExpectedSpeedTree::deeper(const DraftTree& tree, std::int64_t depth) {
-  if (depth == 0) begin_pass();
+  if (depth == 0) begin_pass(tree);
   end_level(tree);
   if (depth == 0 ? !guesses_ : depth >= std::min(most_.depth, 2 * longest_ + 1)) return false;
-  parents_ = right_parents(tree, depth);
+  parents_ = open_parents(tree, depth);
   const Continuation& c = continuation(depth);
-  if (depth > 0 && parents_ * c.worth / c.parents <= rate_ * further_level_seconds()) return false;
+  // The first level is made in any case, so that it is known what it brings, unless there are
+  // guesses without it.
+  if (tree.size() > 1 && parents_ * c.worth / c.parents <= rate_ * level_seconds(depth))
+    return false;
   asked_ = depth + 1;
   return true;
 }
 
-std::int64_t ExpectedSpeedTree::rows(const DraftTree& tree) {
+DraftTree ExpectedSpeedTree::verified(const DraftTree& tree) {
   end_level(tree);
   drafting_ += lap();
-  if (tree.size() == 1) return 1;
-  // In the order in which likeliest() takes them.
-  std::vector<std::size_t> order(tree.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto most = std::min(order.size(), static_cast<std::size_t>(most_.rows));
-  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(most),
-                            [&](std::size_t a, std::size_t b) {
-                              const double p = tree.log_probability[a], q = tree.log_probability[b];
-                              return p > q || (p == q && a < b);
-                            });
-  std::vector<double> right;
-  for (std::size_t i = 0; i < most; ++i) right.push_back(right_[order[i]]);
-  return best_choice(right).rows;
+  return guesses_ ? tree.best(right_, best_choice().rows) : DraftTree(tree.tokens[0]);
 }
 
 void ExpectedSpeedTree::learn(const DraftTree& verified, std::span<const std::int32_t> path) {

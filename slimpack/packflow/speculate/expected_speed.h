@@ -6,6 +6,7 @@
 // 2. A second is worth R tokens, the speed of late. The draft guesses another level as long as the
 //    tokens that levels like it brought are worth more than its time and that of more rows. At
 //    first it guesses no deeper than twice what was right, and one more.
+//    Where another draft guessed before, what counts is how likely its guesses are wrong.
 // 3. As many rows are verified as make expected tokens − R · seconds largest.
 // 4. An account holds what guessing won over plain decoding or lost to it. Without credit nothing
 //    is guessed. A hundredth of plain decoding's time comes in each pass, for another try.
@@ -37,13 +38,13 @@ class ExpectedSpeedTree final : public TreeRule {
 
   [[nodiscard]] std::int64_t width() const override { return most_.width; }
   [[nodiscard]] bool deeper(const DraftTree& tree, std::int64_t depth) override;
-  [[nodiscard]] std::int64_t rows(const DraftTree& tree) override;
+  [[nodiscard]] DraftTree verified(const DraftTree& tree) override;
   void learn(const DraftTree& verified, std::span<const std::int32_t> path) override;
 
  private:
   /// What levels of a depth brought to the rows that they followed.
   struct Continuation {
-    double parents = 1;  ///< expected right rows that were guessed after
+    double parents = 1;  ///< open_parents()
     double worth = 0.7;  ///< expected right guesses, less what their rows cost
   };
   /// How many of some rows pay, and what they are worth: tokens − R · seconds, row 0 not counted.
@@ -53,16 +54,17 @@ class ExpectedSpeedTree final : public TreeRule {
   };
 
   double lap();
-  void begin_pass();
+  void begin_pass(const DraftTree& tree);
   /// Measures the level that the draft was told to make, and rates its rows.
   void end_level(const DraftTree& tree);
-  void rate_new_rows(const DraftTree& tree);
-  /// Expected right rows among those of the last level that the next one would follow.
-  [[nodiscard]] double right_parents(const DraftTree& tree, std::int64_t depth) const;
-  [[nodiscard]] Choice best_choice(std::span<const double> right) const;
+  void rate(const DraftTree& tree);
+  /// Of the rows of the last level that the next one would follow: how likely it is that one of
+  /// them is right and that no guess after it is.
+  [[nodiscard]] double open_parents(const DraftTree& tree, std::int64_t depth) const;
+  [[nodiscard]] Choice best_choice() const;
   [[nodiscard]] Continuation& continuation(std::int64_t depth);
-  /// That of the first one, until there was another.
-  [[nodiscard]] double further_level_seconds() const;
+  /// Of the level after `depth` ones; that of the first one, until there was another.
+  [[nodiscard]] double level_seconds(std::int64_t depth) const;
 
   TreeSize most_;
   VerificationCosts costs_;
@@ -78,7 +80,7 @@ class ExpectedSpeedTree final : public TreeRule {
   Nanos last_{0};
   bool guesses_ = false;
   std::int64_t asked_ = 0;         ///< level in progress, from 1 on; 0 = none
-  double parents_ = 0;             ///< expected right rows that it follows
+  double parents_ = 0;             ///< open_parents() of it
   double drafting_ = 0;            ///< seconds so far
   double rate_ = 0;                ///< R
   std::vector<double> right_;      ///< by row: the probability that it is right

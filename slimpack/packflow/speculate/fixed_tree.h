@@ -15,7 +15,9 @@ class FixedTree final : public TreeRule {
   [[nodiscard]] bool deeper(const DraftTree& /*tree*/, std::int64_t depth) override {
     return depth < size_.depth;
   }
-  [[nodiscard]] std::int64_t rows(const DraftTree& /*tree*/) override { return size_.rows; }
+  [[nodiscard]] DraftTree verified(const DraftTree& tree) override {
+    return tree.likeliest(size_.rows);
+  }
   void learn(const DraftTree& /*verified*/, std::span<const std::int32_t> /*path*/) override {}
 
  private:

@@ -25,7 +25,9 @@ class HeteroSpecTree final : public TreeRule {
 
   [[nodiscard]] std::int64_t width() const override { return bins_.base.width; }
   [[nodiscard]] bool deeper(const DraftTree& tree, std::int64_t depth) override;
-  [[nodiscard]] std::int64_t rows(const DraftTree& /*tree*/) override { return now_.rows; }
+  [[nodiscard]] DraftTree verified(const DraftTree& tree) override {
+    return tree.likeliest(now_.rows);
+  }
   void learn(const DraftTree& /*verified*/, std::span<const std::int32_t> /*path*/) override {}
 
  private:
@@ -45,7 +47,9 @@ class EntropyRecorder final : public TreeRule {
   [[nodiscard]] bool deeper(const DraftTree& /*tree*/, std::int64_t depth) override {
     return depth < base_.depth;
   }
-  [[nodiscard]] std::int64_t rows(const DraftTree& /*tree*/) override { return base_.rows; }
+  [[nodiscard]] DraftTree verified(const DraftTree& tree) override {
+    return tree.likeliest(base_.rows);
+  }
   void learn(const DraftTree& verified, std::span<const std::int32_t> path) override;
 
  private:

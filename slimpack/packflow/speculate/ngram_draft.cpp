@@ -41,11 +41,10 @@ void NgramDraft::learn(std::span<const std::int64_t> tokens, const at::Tensor& /
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
 }
 
-DraftTree NgramDraft::propose(std::int64_t token, TreeRule& rule) {
-  DraftTree tree(token);
-  if (!rule.deeper(tree, 0)) return tree;
+void NgramDraft::guess(DraftTree& tree, TreeRule& rule) {
+  if (!rule.deeper(tree, 0)) return;
   std::vector<std::int64_t> text = tokens_;
-  text.push_back(token);
+  text.push_back(tree.tokens[0]);
   const auto places = continuations(text, static_cast<std::size_t>(rule.width()));
   /// The row that each place's continuation has come to.
   std::vector<std::int32_t> rows(places.size(), 0);
@@ -63,12 +62,11 @@ DraftTree NgramDraft::propose(std::int64_t token, TreeRule& rule) {
     if (votes.empty()) break;
     std::map<std::pair<std::int32_t, std::int64_t>, std::int32_t> row_of;
     for (const auto& [guess, count] : votes)
-      row_of[guess] =
-          tree.add(guess.first, guess.second, std::log(count / (voters[guess.first] + 1.0)));
+      row_of[guess] = tree.add(guess.first, guess.second,
+                               std::log(count / (voters[guess.first] + 1.0)), Guesser::kNgrams);
     for (std::size_t i = 0; i < places.size(); ++i)
       if (next(i) < text.size()) rows[i] = row_of[{rows[i], text[next(i)]}];
   }
-  return tree;
 }
 
 }  // namespace slimpack

@@ -19,7 +19,8 @@ class NgramDraft final : public Draft {
   /// Up to width() continuations of the latest places where the longest run of last tokens stood
   /// before. Of n places where the run stood a share s goes on with a guess: its probability is
   /// s · n / (n + 1). Cost: O(tokens).
-  [[nodiscard]] DraftTree propose(std::int64_t token, TreeRule& rule) override;
+  /// REQUIRES: the tree has row 0 alone.
+  void guess(DraftTree& tree, TreeRule& rule) override;
 
  private:
   std::vector<std::int64_t> tokens_;

@@ -47,8 +47,9 @@ void Speculator::count(const DraftTree& tree, const std::vector<std::int32_t>& p
 }
 
 DraftTree Speculator::guesses_after(std::int64_t token) {
-  const DraftTree whole = draft_->propose(token, *rule_);
-  return whole.likeliest(rule_->rows(whole));
+  DraftTree tree(token);
+  draft_->guess(tree, *rule_);
+  return rule_->verified(tree);
 }
 
 std::vector<std::int64_t> Speculator::step(CachedSequence& sequence, std::int64_t token,

@@ -23,17 +23,18 @@ struct TreeSize {
 };
 
 /// For each pass a draft asks deeper() before it guesses anything and again after each level. Then
-/// rows() is asked, and after the verification learn().
+/// verified() is asked, and after the verification learn().
 class TreeRule {
  public:
   virtual ~TreeRule() = default;
 
   /// Guesses after each row that a draft with probabilities makes.
   [[nodiscard]] virtual std::int64_t width() const = 0;
-  /// Whether to guess one token further than the tree does, which has `depth` levels of guesses.
+  /// Whether to guess one token further than the draft did, which made `depth` levels of guesses.
+  /// The tree may have rows of another draft that guessed before.
   [[nodiscard]] virtual bool deeper(const DraftTree& tree, std::int64_t depth) = 0;
-  /// How many of the tree's likeliest rows to verify, row 0 included.
-  [[nodiscard]] virtual std::int64_t rows(const DraftTree& tree) = 0;
+  /// The part of the tree that the model verifies; row 0 alone = no guess.
+  [[nodiscard]] virtual DraftTree verified(const DraftTree& tree) = 0;
   /// Told of a verified tree and the rows of it that were right, from row 0 on, by depth.
   virtual void learn(const DraftTree& verified, std::span<const std::int32_t> path) = 0;
 };

@@ -37,6 +37,32 @@ TEST(DraftTree, RowsKnowTheirDepthAndTheProbabilityOfTheirPath) {
   EXPECT_NEAR(tree.log_probability[2], std::log(0.125), 1e-15);
 }
 
+TEST(DraftTree, AJoinedRowHasTheSecondDraftsProbabilityAndSoHaveAllRowsAfterIt) {
+  DraftTree tree(5);
+  const std::int32_t a = tree.add(0, 6, std::log(0.5), Guesser::kNgrams);
+  const std::int32_t b = tree.add(a, 7, std::log(0.25), Guesser::kNgrams);
+  const std::int32_t other = tree.add(0, 8, std::log(0.1));
+  tree.add(b, 9, std::log(0.5), Guesser::kNgrams);
+  tree.join(a, std::log(0.8));
+  EXPECT_EQ(tree.guessers, (std::vector{Guesser::kHead, Guesser::kBoth, Guesser::kNgrams,
+                                        Guesser::kHead, Guesser::kNgrams}));
+  EXPECT_NEAR(tree.log_probability[static_cast<std::size_t>(a)], std::log(0.8), 1e-15);
+  EXPECT_NEAR(tree.log_probability[static_cast<std::size_t>(b)], std::log(0.8 * 0.25), 1e-15);
+  EXPECT_NEAR(tree.log_probability[static_cast<std::size_t>(other)], std::log(0.1), 1e-15);
+  EXPECT_NEAR(tree.log_probability[4], std::log(0.8 * 0.25 * 0.5), 1e-15);
+  EXPECT_EQ(tree.likeliest(3).guessers,
+            (std::vector{Guesser::kHead, Guesser::kBoth, Guesser::kNgrams}));
+}
+
+TEST(DraftTree, TheBestRowsAreThoseOfHighestWorth) {
+  DraftTree tree(5);
+  tree.add(0, 6, std::log(0.9));
+  tree.add(0, 7, std::log(0.1));
+  tree.add(2, 8, std::log(0.1));
+  EXPECT_EQ(tree.best(std::vector<double>{1, 0.2, 0.7, 0.6}, 3).tokens,
+            (std::vector<std::int64_t>{5, 7, 8}));
+}
+
 /// Takes the likeliest row that is left, the first of equals, again and again.
 std::set<std::size_t> taken_one_by_one(const DraftTree& tree, std::size_t count) {
   std::set<std::size_t> taken;

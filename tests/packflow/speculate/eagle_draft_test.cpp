@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -219,8 +220,9 @@ TEST(EagleDraft, GuessesWhatTheHeadByDefinitionGuesses) {
   const auto propose = [&](std::int64_t depth, std::int64_t width) {
     FixedTree rule({.depth = depth, .width = width});
     const Text before(text.begin(), text.begin() + known + 1);
-    expect_equal(draft->propose(text[static_cast<std::size_t>(known)], rule),
-                 naive.tree(before, features.narrow(0, 0, known), depth, width));
+    DraftTree tree(text[static_cast<std::size_t>(known)]);
+    draft->guess(tree, rule);
+    expect_equal(tree, naive.tree(before, features.narrow(0, 0, known), depth, width));
   };
   learn(70);  // more than may wait
   propose(4, 3);
@@ -239,6 +241,45 @@ TEST(EagleDraft, GuessesWhatTheHeadByDefinitionGuesses) {
   known = 0;
   learn(1);
   propose(2, 3);
+}
+
+/// The path that leads to a row.
+Text path_to(const DraftTree& tree, std::size_t row) {
+  Text path;
+  for (; row > 0; row = static_cast<std::size_t>(tree.parents[row]))
+    path.insert(path.begin(), tree.tokens[row]);
+  return path;
+}
+
+TEST(EagleDraft, AGuessThatAnotherDraftMadeIsOneRowAndTheHeadGoesOnFromIt) {
+  Rng rng(6);
+  const NamedTensors of_model = model_tensors(rng), of_head = head_tensors(rng);
+  const LanguageModel model(shape_of(1, kVocabulary), of_model, Dtype::kFp64, at::kCPU);
+  HeadByDefinition naive(of_head, of_model.at("model.embed_tokens.weight"));
+  const auto draft = make_eagle_draft(head_of(of_head), model);
+  const Text text{3, 1, 4, 1, 5};
+  const at::Tensor features = random_tensor(rng, {4, 3 * kHidden});
+  draft->learn(std::span(text).first(4), features);
+  const Paths expected = naive.tree(text, features, 2, kGuesses);  // all guesses of two levels
+  FixedTree one({.depth = 1, .width = 3});
+  DraftTree first(5);
+  draft->guess(first, one);
+  draft->go_back(0);
+  draft->learn(std::span(text).first(4), features);
+  DraftTree tree(5);
+  const std::int32_t a = tree.add(0, first.tokens[1], std::log(0.9), Guesser::kNgrams);
+  tree.add(a, 0, std::log(0.9), Guesser::kNgrams);  // a token that the head cannot guess
+  FixedTree two({.depth = 2, .width = 3});
+  draft->guess(tree, two);
+  EXPECT_EQ(tree.guessers[1], Guesser::kBoth);
+  EXPECT_NEAR(tree.log_probability[1], first.log_probability[1], 1e-12);
+  std::set<Text> paths;
+  for (std::size_t row = 1; row < tree.size(); ++row) {
+    EXPECT_TRUE(paths.insert(path_to(tree, row)).second);
+    if (tree.guessers[row] == Guesser::kNgrams) continue;
+    EXPECT_NEAR(tree.log_probability[row], expected.at(path_to(tree, row)), 1e-9);
+  }
+  EXPECT_GE(tree.size(), 1U + 3 + 3 * 3);
 }
 
 TEST(EagleDraft, AModelThatIsNotOnTheCpuIsRefused) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,9 @@ class NoGuess final : public TreeRule {
  public:
   [[nodiscard]] std::int64_t width() const override { return 1; }
   [[nodiscard]] bool deeper(const DraftTree&, std::int64_t) override { return false; }
-  [[nodiscard]] std::int64_t rows(const DraftTree&) override { return 1; }
+  [[nodiscard]] DraftTree verified(const DraftTree& tree) override {
+    return DraftTree(tree.tokens[0]);
+  }
   void learn(const DraftTree&, std::span<const std::int32_t>) override {}
 };
 
@@ -99,7 +102,9 @@ TEST(ExpectedSpeed, TakesTreesAsLargeAsAskedForAtMost) {
       deepest = std::max(deepest, depth);
       return rule_.deeper(tree, depth);
     }
-    [[nodiscard]] std::int64_t rows(const DraftTree& tree) override { return rule_.rows(tree); }
+    [[nodiscard]] DraftTree verified(const DraftTree& tree) override {
+      return rule_.verified(tree);
+    }
     void learn(const DraftTree& verified, std::span<const std::int32_t> path) override {
       most_rows = std::max(most_rows, verified.size());
       rule_.learn(verified, path);
@@ -119,6 +124,59 @@ TEST(ExpectedSpeed, TakesTreesAsLargeAsAskedForAtMost) {
   expect_invalid_input(
       [] { ExpectedSpeedTree({.depth = 0}, costs_of(kFlat), [] { return Nanos(0); }); },
       {"draft-depth is 0"});
+}
+
+/// After `passes` of a draft of n-grams whose guess of p = 0.5 is right in all of them or in none,
+/// while the head's level takes a millisecond and its likeliest guess is right where theirs is not:
+/// how many passes of the last hundred asked the head.
+int passes_with_head(bool ngrams_are_right, int passes) {
+  Nanos now{0};
+  ExpectedSpeedTree rule({.depth = 16, .rows = 64, .width = kWidth}, costs_of(kFlat),
+                         [&] { return now; });
+  int with_head = 0;
+  for (int i = 0; i < passes; ++i) {
+    DraftTree tree(0);
+    tree.add(0, 1, std::log(0.5), Guesser::kNgrams);
+    const bool asked = rule.deeper(tree, 0);
+    if (asked) {
+      tree.add(0, 2, std::log(0.9));
+      now += from_seconds(1e-3);
+      (void)rule.deeper(tree, 1);
+    }
+    const DraftTree verified = rule.verified(tree);
+    now += from_seconds(kFlat.verification(static_cast<std::int64_t>(verified.size())));
+    const std::int64_t right = ngrams_are_right ? 1 : 2;
+    const auto row = std::ranges::find(verified.tokens, right);
+    std::vector<std::int32_t> path{0};
+    if (row != verified.tokens.end())
+      path.push_back(static_cast<std::int32_t>(row - verified.tokens.begin()));
+    rule.learn(verified, path);
+    if (asked && i >= passes - 100) ++with_head;
+  }
+  return with_head;
+}
+
+TEST(ExpectedSpeed, AsksTheHeadWhereNgramsAreNotSure) {
+  EXPECT_EQ(passes_with_head(true, 500), 0);
+  EXPECT_EQ(passes_with_head(false, 500), 100);
+}
+
+TEST(ExpectedSpeed, VerifiesNoNgramsWhereTheyAreNeverRight) {
+  Nanos now{0};
+  ExpectedSpeedTree rule({.depth = 16, .rows = 64, .width = kWidth}, costs_of(kSteep),
+                         [&] { return now; });
+  int guessed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    DraftTree tree(0);
+    tree.add(0, 1, std::log(0.5), Guesser::kNgrams);
+    if (rule.deeper(tree, 0)) now += from_seconds(kSteep.first_level);
+    const DraftTree verified = rule.verified(tree);
+    if (i >= 100 && verified.size() > 1) ++guessed;
+    now += from_seconds(kSteep.verification(static_cast<std::int64_t>(verified.size())));
+    rule.learn(verified, std::vector<std::int32_t>{0});
+  }
+  // A guess costs 0.25 of 5 ms, and a hundredth of plain decoding may be lost.
+  EXPECT_LE(guessed, 900 / 5);
 }
 
 TEST(ExpectedSpeed, IsNeverSlowerThanPlainDecodingByTwoHundredths) {

@@ -26,11 +26,20 @@ DraftTree two_paths(std::int32_t depth, double entropy) {
   return tree;
 }
 
+/// A hundred rows more, each of them unlikely.
+DraftTree padded(DraftTree tree) {
+  for (int i = 0; i < 100; ++i) tree.add(0, 3 + i, -20);
+  return tree;
+}
+
 /// Asks a rule as drafts do.
 TreeSize asked(TreeRule& rule, double entropy) {
   std::int32_t depth = 0;
   while (rule.deeper(two_paths(depth, entropy), depth)) ++depth;
-  return {.depth = depth, .rows = rule.rows(two_paths(depth, entropy)), .width = rule.width()};
+  return {
+      .depth = depth,
+      .rows = static_cast<std::int64_t>(rule.verified(padded(two_paths(depth, entropy))).size()),
+      .width = rule.width()};
 }
 
 TEST(HeteroSpec, CertainTreesAreDeeperAndNarrower) {
@@ -55,7 +64,7 @@ TEST(HeteroSpec, TreesThatEndEarlyAreBaseTrees) {
   HeteroSpecTree rule({.base = {5, 60, 10}, .thresholds = {1, 2, 3, 4, 5, 6, 7}});
   for (std::int32_t depth = 0; depth < 3; ++depth)
     EXPECT_TRUE(rule.deeper(two_paths(depth, 0), depth));
-  EXPECT_EQ(rule.rows(two_paths(2, 0)), 60);
+  EXPECT_EQ(rule.verified(padded(two_paths(2, 0))).size(), 60U);
 }
 
 TEST(HeteroSpec, UnsoundBasesAreRefused) {

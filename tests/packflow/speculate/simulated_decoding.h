@@ -99,7 +99,7 @@ class SimulatedDecoding {
   std::size_t pass(TreeRule& rule) {
     if (rng_.below(40) == 0) hard_ = !hard_;
     const DraftTree whole = propose(rule);
-    const DraftTree tree = whole.likeliest(rule.rows(whole));
+    const DraftTree tree = rule.verified(whole);
     const bool interrupted = rng_.below(200) == 0;
     spend((interrupted ? 5 : 1) * machine_.verification(static_cast<std::int64_t>(tree.size())));
     const std::vector<std::int32_t> path = right_path(tree);
