@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "slimpack/cost/flash_transients.h"
+#include "slimpack/cost/held_packs.h"
 
 namespace slimpack {
 namespace {
@@ -199,6 +200,14 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
   return stores.opened + dq + dkv + std::max(visiting + part, result);
 }
 
+/// Of the slices of all zones, which take turns: each holds its own while the others run.
+template <class Of>
+std::int64_t of_zones(const MicroPack& pack, Of of) {
+  std::int64_t sum = 0;
+  for (const MicroPack& of_zone : packs_by_zone(pack)) sum += of(of_zone);
+  return sum;
+}
+
 }  // namespace
 
 void LayerStores::open(const LayerWidths& w, const Slice& s, Tokens length) {
@@ -212,6 +221,11 @@ void LayerStores::close(const LayerWidths& w, const Slice& s, Tokens length) {
 
 std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& pack,
                                          const ExchangeSide* exchange) {
+  if (!pack.zones.empty()) {
+    const std::int64_t zones =
+        of_zones(pack, [&](const MicroPack& zone) { return attention_forward_transient(w, zone); });
+    return std::max(zones, pack.tokens().count() * (w.q + w.lse));  // joined at the end
+  }
   if (pack.replicas > 1) return merged_forward(w, pack);
   if (exchange == nullptr)
     return w.flash() ? flash_forward_transient(w, pack) : slices_forward(w, pack);
@@ -222,6 +236,10 @@ std::int64_t attention_forward_transient(const LayerWidths& w, const MicroPack& 
 std::int64_t attention_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                           const SequenceLengths& lengths,
                                           const ExchangeSide* exchange) {
+  if (!pack.zones.empty())
+    return of_zones(pack, [&](const MicroPack& zone) {
+      return attention_backward_transient(w, zone, lengths);
+    });
   if (pack.replicas > 1) return merged_backward(w, pack, lengths);
   if (!w.flash()) return slices_backward(w, pack, lengths, exchange);
   const std::int64_t own = flash_backward_transient(w, pack, lengths);

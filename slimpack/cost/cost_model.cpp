@@ -35,16 +35,7 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
   return edge;
 }
 
-/// The time that merging adds to a layer in which attention runs once.
-PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
-  if (replicas == 1) return {};
-  const auto entry =
-      static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(replicas))) - 1;
-  if (entry >= cost.merge.size())
-    invalid_input("the cost model knows merging of up to {} replicas, the plan merges {}; {}",
-                  cost.merge.empty() ? 1 : 1 << cost.merge.size(), replicas,
-                  "plan again with this cost model");
-  const MergeTime& merge = cost.merge[entry];
+PackCost merge_time(const MergeTime& merge, Pass pass) {
   const EdgeTime& exchange = pass == Pass::kForward ? merge.forward : merge.backward;
   const SliceTime& slice = pass == Pass::kForward ? merge.forward_slice : merge.backward_slice;
   return {.per_pack = exchange.per_pack,
@@ -52,6 +43,40 @@ PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
           .per_token = exchange.per_token,
           .per_prefix_token = slice.per_prefix_token,
           .per_window_prefix = slice.per_window_prefix};
+}
+
+/// Between the times of two groups, or beyond them: messages and kernel calls grow with the number
+/// of replicas, and what each of them does of all rows grows as 1 − 1/replicas does.
+PackCost between(const PackCost& fewer, const PackCost& more, double few, double many,
+                 double replicas) {
+  const double calls = (replicas - few) / (many - few);
+  const double rows = (1 / few - 1 / replicas) / (1 / few - 1 / many);
+  const auto at = [](double a, double b, double share) {
+    return std::max(0.0, a + share * (b - a));
+  };
+  return {.per_pack = at(fewer.per_pack, more.per_pack, calls),
+          .per_slice = at(fewer.per_slice, more.per_slice, calls),
+          .per_token = at(fewer.per_token, more.per_token, rows),
+          .per_prefix_token = at(fewer.per_prefix_token, more.per_prefix_token, rows),
+          .per_window_prefix = at(fewer.per_window_prefix, more.per_window_prefix, rows)};
+}
+
+/// The time that merging adds to a layer in which attention runs once. Known are groups of 2, 4, …
+/// replicas; of other sizes it is between these, or less than twice as large as the largest.
+PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
+  if (replicas == 1) return {};
+  const auto known = [&](std::size_t power) {
+    return power == 0 ? PackCost() : merge_time(cost.merge[power - 1], pass);
+  };
+  const auto below = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(replicas))) - 1;
+  if (below > cost.merge.size())
+    invalid_input("the cost model knows merging of up to {} replicas, the plan merges {}; {}",
+                  cost.merge.empty() ? 1 : 1 << cost.merge.size(), replicas,
+                  "plan again with this cost model");
+  if (std::has_single_bit(static_cast<unsigned>(replicas))) return known(below);
+  const std::size_t few = below < cost.merge.size() ? below : below - 1;
+  return between(known(few), known(few + 1), std::ldexp(1.0, static_cast<int>(few)),
+                 std::ldexp(1.0, static_cast<int>(few) + 1), replicas);
 }
 
 /// The time of a stage's layers in one pass, and the time that merging adds to them.

@@ -10,6 +10,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/cost/autograd_memory.h"
 #include "slimpack/cost/flash_transients.h"
+#include "slimpack/cost/held_packs.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
@@ -43,37 +44,6 @@ std::vector<Bytes> per_sequence(const SequenceLengths& lengths, std::int64_t byt
   result.reserve(lengths.size());
   for (const Tokens length : lengths) result.emplace_back(length.count() * bytes_per_token);
   return result;
-}
-
-/// A replica's share of a merged pack, as a pack of shorter sequences.
-MicroPack own_share(const MicroPack& pack, const SequenceLengths& lengths) {
-  MicroPack out{{}, pack.replicas};
-  for (const Slice& s : pack.slices) {
-    const std::int64_t end = s.end.count();
-    const bool last = s.end == lengths[s.sequence.index()];
-    out.slices.push_back({s.sequence, s.begin / pack.replicas,
-                          Tokens(last ? share_of(end, pack.replicas) : end / pack.replicas)});
-  }
-  return out;
-}
-
-/// A replica's packs, with its shares of merged packs and of their sequences' lengths.
-struct HeldPacks {
-  PackPlan packs;
-  SequenceLengths lengths;
-};
-
-HeldPacks held_packs(const PackPlan& packs, const SequenceLengths& lengths) {
-  HeldPacks held{packs, lengths};
-  for (auto* pass : {&held.packs.forward, &held.packs.backward})
-    for (MicroPack& pack : *pass)
-      if (pack.replicas > 1) pack = own_share(pack, lengths);
-  for (const MicroPack& pack : packs.forward)
-    if (pack.replicas > 1)
-      for (const Slice& s : pack.slices)
-        held.lengths[s.sequence.index()] =
-            Tokens(share_of(lengths[s.sequence.index()].count(), pack.replicas));
-  return held;
 }
 
 /// Neighbouring layers of a stage that are alike.
@@ -415,12 +385,12 @@ Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, st
 }
 
 TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                     const SequenceLengths& lengths, Counted counted) {
+                     const SequenceLengths& lengths, Counted counted, ReplicaId replica) {
   if (cost.autograd)
     return with_free_vocabulary(autograd_bytes(cost, layout, packs, lengths), layout, packs);
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
-  const HeldPacks held = held_packs(packs, lengths);
+  const HeldPacks held = held_packs(packs, lengths, replica);
   if (cost.row_bytes > 0)
     return with_free_vocabulary(bytes_of_rows(cost, layout, held), layout, packs);
   const std::vector<LayerWidths> widths = widths_of(cost, counted);
@@ -440,10 +410,10 @@ TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
 }
 
 TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                     const SequenceLengths& lengths) {
+                     const SequenceLengths& lengths, ReplicaId replica) {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
-  const HeldPacks held = held_packs(packs, lengths);
+  const HeldPacks held = held_packs(packs, lengths, replica);
   const std::vector<LayerWidths> widths = widths_of(cost);
   const auto offloaded = [&](const LayerRun& run) {
     const std::int64_t row =

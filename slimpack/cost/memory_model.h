@@ -27,7 +27,9 @@ namespace slimpack {
 ///  - Tensor parallelism: rows are those of one rank (its heads and its share of the MLP; hidden
 ///    states are split by tokens). Gathered tensors count whole.
 ///  - A merged MicroPack counts the replica's share of rows, keys and values and, while it runs,
-///    the visiting tensors of one other replica at a time.
+///    the visiting tensors of one other replica at a time. Where slices have zones of their own,
+///    `replica` says whose share that is; what several zones hold while they take turns counts
+///    together, which is more than they hold at any one time.
 ///  - Layers keep what cost.recompute lets them. Recomputed tensors count in the layer that runs.
 ///  - The fields of split backwards are filled only if cost.weight_gradient is known.
 ///  - What travels counts only where add_in_flight adds it.
@@ -35,12 +37,14 @@ namespace slimpack {
 /// count. Cost: O(stages · (slices + packs · changes of recomputation between its layers)).
 [[nodiscard]] TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths,
-                                   Counted counted = Counted::kAll);
+                                   Counted counted = Counted::kAll,
+                                   ReplicaId replica = ReplicaId(0));
 
 /// Pinned host memory of one rank: offloaded rows, held as long as rows on a device are. All other
 /// fields are 0, and those of split backwards are empty. Throws and costs as task_bytes.
 [[nodiscard]] TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout,
-                                   const PackPlan& packs, const SequenceLengths& lengths);
+                                   const PackPlan& packs, const SequenceLengths& lengths,
+                                   ReplicaId replica = ReplicaId(0));
 
 /// The bytes that a rank holds in every step, all the time. What replicas share out (Costs::zero)
 /// counts as the rank's share and the largest two buckets whole.

@@ -52,15 +52,36 @@ double speed_of(const Replication& replication, std::int32_t rank) {
   return replication.speed.empty() ? 1.0 : replication.speed[static_cast<std::size_t>(rank)];
 }
 
-/// Sums over a pack's slices. All of the pack's times are computed from them.
-struct PackSums {
+/// Sums over slices. All times are computed from them.
+struct SliceSums {
   double slices = 0;
   double tokens = 0;
   double pairs = 0;
   double prefix = 0;
   double window_pairs = 0;
   double window_prefix = 0;
+
+  void add(const Slice& slice, Tokens window) {
+    slices += 1;
+    tokens += static_cast<double>(slice.length().count());
+    pairs += slice.causal_pairs();
+    prefix += static_cast<double>(slice.prefix().count());
+    if (window == Tokens(0)) return;
+    window_pairs += slice.window_pairs(window);
+    window_prefix += static_cast<double>(slice.window_prefix(window).count());
+  }
+};
+
+/// Of the slices of one zone.
+struct ZoneSums : SliceSums {
+  Zone zone;
+};
+
+/// Of a pack.
+struct PackSums : SliceSums {
   std::int32_t replicas = 1;
+  std::vector<ZoneSums> zones;  ///< where slices have zones of their own
+  double rows = 0;              ///< on the replica that holds most
 };
 
 /// The one window that layers have; 0 = none has.
@@ -71,31 +92,58 @@ Tokens window_of(const Costs& cost) {
   return window;
 }
 
+/// Adds what a zone's slices have, and finds the replica that holds most rows.
+void add_zones(PackSums& sum, const MicroPack& pack, Tokens window) {
+  for (std::size_t s = 0; s < pack.slices.size(); ++s) {
+    if (sum.zones.empty() || sum.zones.back().zone != pack.zones[s])
+      sum.zones.emplace_back().zone = pack.zones[s];
+    sum.zones.back().add(pack.slices[s], window);
+  }
+  std::vector<double> rows(static_cast<std::size_t>(pack.replicas));
+  for (const ZoneSums& zone : sum.zones)
+    for (std::int32_t m = zone.zone.first; m < zone.zone.end(); ++m)
+      rows[static_cast<std::size_t>(m)] += zone.tokens / zone.zone.size;
+  sum.rows = std::ranges::max(rows);
+}
+
 std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs, Tokens window) {
   std::vector<PackSums> sums;
   sums.reserve(packs.size());
   for (const MicroPack& pack : packs) {
     PackSums& sum = sums.emplace_back();
     sum.replicas = pack.replicas;
-    sum.slices = static_cast<double>(pack.slices.size());
-    for (const Slice& slice : pack.slices) {
-      sum.tokens += static_cast<double>(slice.length().count());
-      sum.pairs += slice.causal_pairs();
-      sum.prefix += static_cast<double>(slice.prefix().count());
-      if (window == Tokens(0)) continue;
-      sum.window_pairs += slice.window_pairs(window);
-      sum.window_prefix += static_cast<double>(slice.window_prefix(window).count());
-    }
+    for (const Slice& slice : pack.slices) sum.add(slice, window);
+    sum.rows = sum.tokens / sum.replicas;
+    if (!pack.zones.empty()) add_zones(sum, pack, window);
   }
   return sums;
 }
 
+/// `start` and what slices add to it.
+double time_of_slices(double start, const PackCost& cost, const SliceSums& sum) {
+  return start + cost.per_slice * sum.slices + cost.per_token * sum.tokens +
+         cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix +
+         cost.per_window_pair * sum.window_pairs + cost.per_window_prefix * sum.window_prefix;
+}
+
 Nanos time_of(const PackCost& cost, const PackSums& sum) {
-  return rounded(cost.per_pack + cost.per_slice * sum.slices + cost.per_token * sum.tokens +
-                 cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix +
-                 cost.per_window_pair * sum.window_pairs +
-                 cost.per_window_prefix * sum.window_prefix +
-                 cost.missing_rows(sum.tokens / sum.replicas));
+  return rounded(time_of_slices(cost.per_pack, cost, sum) + cost.missing_rows(sum.rows));
+}
+
+/// The time of the replica that takes longest: all of the group wait for it. A zone of several
+/// replicas takes what merging adds to a pack of its slices. cost_of: by the size of a zone.
+template <class CostOf>
+Nanos time_of_zones(const CostOf& cost_of, const PackSums& sum) {
+  const PackCost alone = cost_of(1);
+  std::vector<double> times(static_cast<std::size_t>(sum.replicas),
+                            alone.per_pack + alone.missing_rows(sum.rows));
+  for (const ZoneSums& zone : sum.zones) {
+    const PackCost cost = cost_of(zone.zone.size);
+    const double time = time_of_slices(cost.per_pack - alone.per_pack, cost, zone);
+    for (std::int32_t m = zone.zone.first; m < zone.zone.end(); ++m)
+      times[static_cast<std::size_t>(m)] += time;
+  }
+  return rounded(std::ranges::max(times));
 }
 
 /// What each MicroPack of a run under autograd does.
@@ -161,6 +209,10 @@ std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& 
   PackCost own = cost_of(1);
   std::int32_t replicas = 1;
   for (const PackSums& pack : packs) {
+    if (!pack.zones.empty()) {
+      times.push_back(std::max(time_of_zones(cost_of, pack), travelling));
+      continue;
+    }
     if (pack.replicas != replicas) own = cost_of(replicas = pack.replicas);
     times.push_back(std::max(time_of(own, pack), travelling));
   }
@@ -183,7 +235,7 @@ std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, St
   std::vector<Nanos> times;
   times.reserve(packs.size());
   for (std::size_t p = 0; p < packs.size(); ++p) {
-    const double tokens = packs[p].tokens / packs[p].replicas;
+    const double tokens = packs[p].rows;
     double all = 0;
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
       const EdgeTime& layer = layer_costs(cost, kind).weight_gradient;
@@ -204,8 +256,7 @@ std::vector<Nanos> joint_times(const Costs& cost, const StageLayout& layout, Pas
   std::vector<Nanos> times;
   times.reserve(packs.size());
   for (const PackSums& pack : packs)
-    times.push_back(
-        rounded((joint.per_pack + joint.per_token * pack.tokens / pack.replicas) / slowest));
+    times.push_back(rounded((joint.per_pack + joint.per_token * pack.rows) / slowest));
   return times;
 }
 
@@ -215,8 +266,8 @@ std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>
   std::vector<Nanos> times;
   times.reserve(packs.size());
   for (const PackSums& pack : packs)
-    times.push_back(rounded(cost.transfer_latency +
-                            cost.transfer_per_byte * token_bytes * pack.tokens / pack.replicas));
+    times.push_back(
+        rounded(cost.transfer_latency + cost.transfer_per_byte * token_bytes * pack.rows));
   return times;
 }
 

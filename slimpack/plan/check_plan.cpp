@@ -2,9 +2,11 @@
 //  1. Find the replicas of each sequence.
 //  2. Per replica and pass, collect every slice with its pack; sort by sequence and position; walk
 //     each sequence once and check the rules.
-//  3. Compare the merged packs of the replicas of every group.
+//  3. Check zones, one sequence after the other.
+//  4. Compare the merged packs of the replicas of every group.
 #include <algorithm>
-#include <bit>
+#include <optional>
+#include <set>
 #include <span>
 #include <tuple>
 
@@ -75,7 +77,7 @@ struct Group {
 
 /// Whether these replicas may form a group.
 bool is_group(const Group& group) {
-  return std::has_single_bit(group.count) && group.first % group.count == 0;
+  return group.first % group.count == 0;
 }
 
 /// By sequence: the replicas that have it.
@@ -106,9 +108,8 @@ std::vector<Group> check_ownership(const StepPlan& plan, Findings& findings) {
     if (groups[i].count == 0)
       findings.add("sequence {} is on no replica", i);
     else if (!is_group(groups[i]))
-      findings.add(
-          "sequence {} is on replicas {} to {}: merged ones are 2, 4, 8, … from a multiple of that",
-          i, groups[i].first, groups[i].first + groups[i].count - 1);
+      findings.add("sequence {} is on replicas {} to {}: a group of n begins at a multiple of n", i,
+                   groups[i].first, groups[i].first + groups[i].count - 1);
   }
   return groups;
 }
@@ -218,8 +219,75 @@ void check_merged_order(const std::vector<MicroPack>& a, const std::vector<Micro
                  where, i, k);
 }
 
+/// By sequence: its zone in the packs that were checked so far.
+using ZoneOfSequence = std::vector<std::optional<Zone>>;
+
+void check_zones(const MicroPack& pack, const PassName& name, std::size_t p, ZoneOfSequence& known,
+                 Findings& findings) {
+  if (pack.zones.empty()) return;
+  if (pack.replicas == 1) {
+    findings.add("replica {}: {} MicroPack {} has zones, but one replica runs it", name.replica,
+                 name.pass, p);
+    return;
+  }
+  if (pack.zones.size() != pack.slices.size()) {
+    findings.add("replica {}: {} MicroPack {} has {} zones for {} slices", name.replica, name.pass,
+                 p, pack.zones.size(), pack.slices.size());
+    return;
+  }
+  std::set<Zone> before;
+  for (std::size_t s = 0; s < pack.slices.size(); ++s) {
+    const Zone& zone = pack.zones[s];
+    const SequenceId sequence = pack.slices[s].sequence;
+    if (zone.first < 0 || zone.size < 1 || zone.end() > pack.replicas)
+      findings.add("replica {}: {} MicroPack {} has the zone [{}, {}), its group has {} members",
+                   name.replica, name.pass, p, zone.first, zone.end(), pack.replicas);
+    if (!before.insert(zone).second && pack.zones[s - 1] != zone)
+      findings.add("replica {}: {} MicroPack {} has slices of the zone [{}, {}) apart from others",
+                   name.replica, name.pass, p, zone.first, zone.end());
+    if (sequence.value() < 0 || sequence.index() >= known.size()) continue;  // found elsewhere
+    std::optional<Zone>& other = known[sequence.index()];
+    if (other && *other != zone)
+      findings.add("replica {}: sequence {} has the zones [{}, {}) and [{}, {})", name.replica,
+                   sequence.value(), other->first, other->end(), zone.first, zone.end());
+    other = zone;
+  }
+}
+
+void check_zones(const StepPlan& plan, std::size_t replica, Findings& findings) {
+  const auto zoned = [](const MicroPack& pack) { return !pack.zones.empty(); };
+  const PackPlan& packs = plan.replicas[replica].packs;
+  if (std::ranges::none_of(packs.forward, zoned) && std::ranges::none_of(packs.backward, zoned))
+    return;
+  ZoneOfSequence known(plan.lengths.size());
+  for (const Pass pass : kWholePasses) {
+    const PassName name{replica, pass == Pass::kBackward ? "backward" : "forward"};
+    for (std::size_t p = 0; p < packs.of(pass).size(); ++p) {
+      MicroPack pack = packs.of(pass)[p];
+      // A pack without zones is one whose slices all have the zone of its whole group.
+      if (pack.zones.empty() && pack.replicas > 1)
+        pack.zones.assign(pack.slices.size(), {0, pack.replicas});
+      check_zones(pack, name, p, known, findings);
+    }
+  }
+}
+
+/// The sizes of groups. Any two must nest, so that a group lies inside every larger one.
+std::set<std::size_t> check_group_sizes(const StepPlan& plan, Findings& findings) {
+  std::set<std::size_t> sizes;
+  for (const ReplicaPlan& replica : plan.replicas)
+    for (const Pass pass : kWholePasses)
+      for (const MicroPack& pack : replica.packs.of(pass))
+        if (pack.replicas > 1) sizes.insert(static_cast<std::size_t>(pack.replicas));
+  for (auto size = sizes.begin(); size != sizes.end(); ++size)
+    if (const auto next = std::next(size); next != sizes.end() && *next % *size != 0)
+      findings.add("groups have {} and {} replicas: the smaller number must divide the larger one",
+                   *size, *next);
+  return sizes;
+}
+
 void check_merged(const StepPlan& plan, Findings& findings) {
-  for (std::size_t count = 2; count <= plan.replicas.size(); count *= 2)
+  for (const std::size_t count : check_group_sizes(plan, findings))
     for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
       const std::size_t first = r - r % count;
       if (r == first) continue;
@@ -242,6 +310,7 @@ std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors
   const std::vector<Group> groups = check_ownership(plan, findings);
   for (std::size_t r = 0; r < plan.replicas.size() && !findings.full(); ++r) {
     for (const Pass pass : kWholePasses) check_pass(plan, groups, r, pass, findings);
+    check_zones(plan, r, findings);
   }
   if (!findings.full()) check_merged(plan, findings);
   return findings.take();

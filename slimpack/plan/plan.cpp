@@ -13,10 +13,14 @@ Tokens MicroPack::tokens() const {
 }
 
 Tokens MicroPack::rows() const {
-  Tokens sum;
-  for (const Slice& slice : slices)
-    sum += Tokens((slice.length().count() + replicas - 1) / replicas);
-  return sum;
+  std::vector<Tokens> rows(static_cast<std::size_t>(zones.empty() ? 1 : replicas));
+  for (std::size_t s = 0; s < slices.size(); ++s) {
+    const std::int32_t size = zone(s).size;
+    const Zone members = zones.empty() ? Zone() : zones[s];
+    for (std::int32_t m = members.first; m < members.end(); ++m)
+      rows[static_cast<std::size_t>(m)] += Tokens((slices[s].length().count() + size - 1) / size);
+  }
+  return *std::ranges::max_element(rows);
 }
 
 RecomputeByLayer recompute_of_stage(const StepPlan& plan, StageId stage) {

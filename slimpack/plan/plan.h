@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/plan/zone.h"
 #include "slimpack/spec/recompute.h"
 #include "slimpack/workload/slice.h"
 
@@ -56,14 +57,22 @@ inline constexpr std::array kJointPasses = {Pass::kEmbedding, Pass::kHead,
 /// its slices.
 struct MicroPack {
   std::vector<Slice> slices;
-  /// The number of replicas that run it together by context parallelism (DP-Merge), each with its
-  /// share of every slice's rows: 1 or a power of two, g. A pack of replica r is run by replicas
-  /// [r − r mod g, r − r mod g + g), and the plans of all of them contain it.
+  /// The number of replicas that run it together by context parallelism (DP-Merge): g. A pack of
+  /// replica r is run by replicas [r − r mod g, r − r mod g + g), and the plans of all of them
+  /// contain it.
   std::int32_t replicas = 1;
+  /// By slice, the members of this group, from 0 on, that share its rows; those of one zone stand
+  /// side by side. Empty = every slice is shared by the whole group.
+  std::vector<Zone> zones = {};
+
+  [[nodiscard]] Zone zone(std::size_t slice) const {
+    return zones.empty() ? Zone{0, replicas} : zones[slice];
+  }
 
   /// The tokens of all slices, on all replicas together.
   [[nodiscard]] Tokens tokens() const;
-  /// The most rows that one replica holds: the sum of tokens ÷ replicas, rounded up, over slices.
+  /// The most rows that one replica holds: over the slices that it shares, the sum of tokens ÷ size
+  /// of the zone, rounded up.
   [[nodiscard]] Tokens rows() const;
   bool operator==(const MicroPack&) const = default;
 };
@@ -136,8 +145,12 @@ struct StepPlan {
 ///    inside their sequence;
 ///  - at most one slice of a sequence in a MicroPack;
 ///  - per sequence, forward slices ascend and backward slices strictly descend over the packs;
+///  - the number of a group's replicas divides that of every larger one, and its first replica is a
+///    multiple of it;
 ///  - the replicas of a group have the same merged MicroPacks in the same order, including those of
 ///    larger groups around it, so that no two replicas wait for each other in a circle;
+///  - a merged MicroPack has a zone inside its group for each slice, or none; a sequence has the
+///    same one in all of its MicroPacks; slices of one zone stand side by side;
 ///  - layer_begin ascends strictly from 0; every rank has equally many stages, a single rank
 ///    one, and no vocabulary to spread; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.
@@ -151,9 +164,10 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 /// its sequences. REQUIRES: valid packs.
 [[nodiscard]] std::vector<std::int32_t> forwards_needed(const PackPlan& packs);
 
-/// JSON text with "format": "slimpack-plan" and "version": 3. from_json checks every field's
-/// presence, type and range, but does not call check_plan. It throws InvalidInput naming `origin`.
-/// Without "stages_per_rank" a rank has one stage, without "spread_vocabulary" it is not spread.
+/// JSON text with "format": "slimpack-plan" and "version": 3, or 4 if a MicroPack has zones.
+/// from_json checks every field's presence, type and range, but does not call check_plan. It throws
+/// InvalidInput naming `origin`. Without "stages_per_rank" a rank has one stage, without
+/// "spread_vocabulary" it is not spread, without "zones" a merged MicroPack has none.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);
 

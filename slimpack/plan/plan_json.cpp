@@ -1,7 +1,9 @@
 // Plan as JSON. A slice is a triple [sequence, begin, end] and a MicroPack is the list of its
-// slices, so that a plan of 100,000 slices takes a few megabytes. A merged MicroPack is an object.
+// slices, so that a plan of 100,000 slices takes a few megabytes. A merged MicroPack is an object;
+// its zones are pairs [first, size].
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/error.h"
@@ -14,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kFormat = "slimpack-plan";
-constexpr std::int64_t kVersion = 3;
+constexpr std::int64_t kVersion = 3, kZonedVersion = 4;
 constexpr std::int64_t kMaxId = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
 /// The limit of length lists and datasets. It keeps every sum of a step's tokens far inside 64
@@ -28,10 +30,14 @@ json packs_to_json(const std::vector<MicroPack>& packs) {
     for (const Slice& slice : pack.slices)
       slices.push_back(
           json::array({slice.sequence.value(), slice.begin.count(), slice.end.count()}));
-    if (pack.replicas == 1)
+    if (pack.replicas == 1) {
       out.push_back(std::move(slices));
-    else
-      out.push_back({{"replicas", pack.replicas}, {"slices", std::move(slices)}});
+      continue;
+    }
+    json& merged =
+        out.emplace_back(json{{"replicas", pack.replicas}, {"slices", std::move(slices)}});
+    for (const Zone& zone : pack.zones)
+      merged["zones"].push_back(json::array({zone.first, zone.size}));
   }
   return out;
 }
@@ -44,6 +50,21 @@ Slice slice_from_json(const json& value, const std::string& where) {
           Tokens(json_integer(value[2], where, 0, kMaxTokens))};
 }
 
+Zone zone_from_json(const json& value, const std::string& where) {
+  if (!value.is_array() || value.size() != 2)
+    invalid_input("{}: a zone must be [first, size], found {}", where, value.type_name());
+  return {static_cast<std::int32_t>(json_integer(value[0], where + ": a zone", 0, kMaxReplicas)),
+          static_cast<std::int32_t>(json_integer(value[1], where + ": a zone", 1, kMaxReplicas))};
+}
+
+/// What a merged MicroPack has besides its slices.
+void read_merged(MicroPack& pack, const JsonFields& fields) {
+  pack.replicas = static_cast<std::int32_t>(fields.integer("replicas", 2, kMaxReplicas));
+  if (!fields.has("zones")) return;
+  for (const json& zone : fields.array("zones"))
+    pack.zones.push_back(zone_from_json(zone, fields.origin()));
+}
+
 std::vector<MicroPack> packs_from_json(const JsonFields& fields, const char* key) {
   std::vector<MicroPack> packs;
   for (const json& pack : fields.array(key)) {
@@ -52,9 +73,7 @@ std::vector<MicroPack> packs_from_json(const JsonFields& fields, const char* key
       invalid_input("{} must be an array of slices or a merged MicroPack, found {}", where,
                     pack.type_name());
     MicroPack& out = packs.emplace_back();
-    if (pack.is_object())
-      out.replicas =
-          static_cast<std::int32_t>(JsonFields(pack, where).integer("replicas", 2, kMaxReplicas));
+    if (pack.is_object()) read_merged(out, JsonFields(pack, where));
     for (const json& slice : pack.is_object() ? JsonFields(pack, where).array("slices") : pack)
       out.slices.push_back(slice_from_json(slice, where));
   }
@@ -76,7 +95,16 @@ void require_version(const JsonFields& fields) {
     invalid_input(
         "{}: version {} does not say what each layer computes again, version {} does; plan again",
         fields.origin(), fields.integer("version"), kVersion);
-  fields.require_format(kFormat, kVersion);
+  const bool zoned = fields.integer("version") == kZonedVersion;
+  fields.require_format(kFormat, zoned ? kZonedVersion : kVersion);
+}
+
+bool has_zones(const StepPlan& plan) {
+  const auto zoned = [](const MicroPack& pack) { return !pack.zones.empty(); };
+  return std::ranges::any_of(plan.replicas, [&](const ReplicaPlan& replica) {
+    return std::ranges::any_of(replica.packs.forward, zoned) ||
+           std::ranges::any_of(replica.packs.backward, zoned);
+  });
 }
 
 RecomputeByLayer recompute_from_json(const JsonFields& fields) {
@@ -107,7 +135,7 @@ std::string plan_to_json(const StepPlan& plan) {
                         {"backward", packs_to_json(replica.packs.backward)}});
   }
   return json{{"format", kFormat},
-              {"version", kVersion},
+              {"version", has_zones(plan) ? kZonedVersion : kVersion},
               {"lengths", std::move(lengths)},
               {"layer_begin", plan.layout.layer_begin},
               {"stages_per_rank", plan.layout.stages_per_rank},

@@ -34,9 +34,10 @@ struct RowsBySequence {
     rows.resize(begin.back());
     std::vector<std::size_t> next = begin;
     for (std::size_t p = 0; p < packs.forward.size(); ++p) {
-      const RowShare share = share_of(packs.forward[p]);
       Tokens row{0};
-      for (const Slice& slice : packs.forward[p].slices) {
+      for (std::size_t s = 0; s < packs.forward[p].slices.size(); ++s) {
+        const Slice& slice = packs.forward[p].slices[s];
+        const RowShare share = share_of(packs.forward[p], s);
         rows[next[slice.sequence.index()]++] = {slice, PackId(p), share, row};
         row += share.rows(slice);
       }
@@ -63,7 +64,7 @@ void append(std::vector<RowSegment>& segments, const RowSegment& next) {
 }  // namespace
 
 std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
-  return regroup(packs, [](const MicroPack&) { return RowShare{}; });
+  return regroup(packs, [](const MicroPack&, std::size_t) { return RowShare{}; });
 }
 
 std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs, const ShareOfPack& share_of) {

@@ -1,6 +1,7 @@
 // Regrouping finds the rows of forward MicroPacks that make up each backward MicroPack.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -19,14 +20,15 @@ struct RowSegment {
   bool operator==(const RowSegment&) const = default;
 };
 
-/// By backward MicroPack: the segments that form its rows, in its own slice order. Adjacent
-/// segments of one forward MicroPack are joined, so rows of a single segment can be used in place.
-/// REQUIRES: check_plan is empty for these packs. Cost: O(slices log slices).
+/// By backward MicroPack: the segments that form its rows, in its own slice order, for one who
+/// holds all rows. Adjacent segments of one forward MicroPack are joined, so rows of a single
+/// segment can be used in place. REQUIRES: check_plan is empty for these packs.
+/// Cost: O(slices log slices).
 [[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs);
 
-/// regroup for one holder, which has the rows that `share_of` says (row_share.h). A MicroPack of
-/// whose slices it holds no row has no segments.
-using ShareOfPack = std::function<RowShare(const MicroPack& pack)>;
+/// regroup for one holder, which has the rows that `share_of` says: of a slice of the MicroPack, by
+/// its place (row_share.h). A MicroPack of whose slices it holds no row has no segments.
+using ShareOfPack = std::function<RowShare(const MicroPack& pack, std::size_t slice)>;
 [[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs,
                                                            const ShareOfPack& share_of);
 

@@ -36,8 +36,8 @@ ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
   const ReplicaPlan& plan = step.plan.replicas[replica.index()];
   ReplicaPacks costed{in_own_ids(plan), {}, {}};
   costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
-  costed.bytes =
-      task_bytes(cost, step.plan.layout, costed.packs, own_lengths(step.plan, plan), counted);
+  costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, own_lengths(step.plan, plan),
+                            counted, replica);
   add_in_flight(costed.bytes, cost, step.plan.layout, replication.replicas, counted);
   if (replica.index() < step.schedules.size())  // else it has no orders yet
     add_exchanges(costed, cost, step.plan.layout, step.schedules[replica.index()].exchanges,

@@ -1,25 +1,15 @@
-// Zone: the ranks that share the attention of a sequence (Zeppelin, arXiv:2509.21841).
+// Zones of a batch, and which links they use.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "slimpack/plan/zone.h"
 #include "slimpack/zones/link_map.h"
 
 namespace slimpack {
-
-/// Neighbouring ranks. Several pass keys and values around in a ring; each has an equal share of
-/// the sequence's rows, and of its causal pairs.
-struct Zone {
-  std::int32_t first = 0;
-  std::int32_t size = 1;
-
-  [[nodiscard]] std::int32_t end() const { return first + size; }
-  auto operator<=>(const Zone&) const = default;
-};
 
 /// The elements of a zone's ranks, in a list by rank.
 template <class Values>

@@ -246,6 +246,20 @@ TEST(CostFromHardware, LeavesTheNodeWhenTensorParallelRanksDoNotFit) {
   EXPECT_DOUBLE_EQ(cost.forward.per_pack, 60000 + 4 * 11000);
 }
 
+TEST(CostFromHardware, GroupsOfThreeLieBetweenTwoAndFourOrBeyondTwo) {
+  for (const std::int32_t known : {3, 4}) {  // groups of 2; of 2 and 4
+    const RecomputingCosts cost{
+        cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, known)};
+    const auto of_group = [&](std::int32_t replicas) {
+      return stage_cost(cost, {{0, 1, 2, 3}}, StageId(1), Pass::kForward, replicas);
+    };
+    // As in the test below: three replicas send to two others each, and two thirds travel.
+    EXPECT_NEAR(of_group(3).per_pack - of_group(1).per_pack, 4 * 7000, 1e-6);
+    EXPECT_NEAR(of_group(3).per_token - of_group(1).per_token / 3, (16512 * 2 + 16) * 2 / 3.0,
+                1e-6);
+  }
+}
+
 TEST(CostFromHardware, MergesReplicasOverTheNodeWhileTheyFitAndTheNetworkBeyond) {
   const auto merges = [](std::int32_t replicas, std::int32_t stages = 1) {
     return cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, replicas, stages)

@@ -60,7 +60,7 @@ TEST(CheckPlan, NamesEachBrokenRuleOfTheStep) {
   plan.replicas.push_back(plan.replicas.front());
   EXPECT_TRUE(reports(plan, "MicroPack 0 is of 1 replicas, its sequence 0 is on 2"));
   plan.replicas.push_back(plan.replicas.front());
-  EXPECT_TRUE(reports(plan, "sequence 0 is on replicas 0 to 2: merged ones are 2, 4, 8"));
+  EXPECT_TRUE(reports(plan, "MicroPack 0 is of 1 replicas, its sequence 0 is on 3"));
   plan.replicas[1] = {};
   EXPECT_TRUE(reports(plan, "sequence 0 is on replicas 0 and 2"));
   plan = small_plan();
@@ -108,7 +108,72 @@ TEST(CheckPlan, NamesEachBrokenRuleOfMergedReplicas) {
   StepPlan plan = merged_plan();
   // Replicas 1 and 2 are neighbours, but no group.
   plan.replicas.insert(plan.replicas.begin(), ReplicaPlan{});
-  EXPECT_TRUE(reports(plan, "sequence 0 is on replicas 1 to 2: merged ones are"));
+  EXPECT_TRUE(
+      reports(plan, "sequence 0 is on replicas 1 to 2: a group of n begins at a multiple of n"));
+}
+
+/// The merged plan with sequence 0 on replica 0 alone, and sequence 1 on both.
+StepPlan zoned_plan() {
+  StepPlan plan = merged_plan();
+  for (ReplicaPlan& replica : plan.replicas)
+    for (const Pass pass : kWholePasses)
+      for (MicroPack& pack : replica.packs.of(pass))
+        for (const Slice& slice : pack.slices)
+          pack.zones.push_back(slice.sequence == SequenceId(0) ? Zone{0, 1} : Zone{0, 2});
+  return plan;
+}
+
+TEST(CheckPlan, AcceptsZones) {
+  EXPECT_EQ(check_plan(zoned_plan()), std::vector<std::string>());
+  // Of backward pack 0 replica 0 holds the 3 rows of sequence 0 and half of the 4 of sequence 1.
+  EXPECT_EQ(zoned_plan().replicas[0].packs.backward[0].rows(), Tokens(5));
+}
+
+TEST(CheckPlan, NamesEachBrokenRuleOfZones) {
+  for (const Pass pass : kWholePasses) {
+    const auto changed = [&](auto change) {
+      StepPlan plan = zoned_plan();
+      for (ReplicaPlan& replica : plan.replicas) change(replica.packs.of(pass).back());
+      return plan;
+    };
+    EXPECT_TRUE(reports(changed([](MicroPack& pack) { pack.zones.emplace_back(); }), "zones for"));
+    EXPECT_TRUE(reports(changed([](MicroPack& pack) { pack.zones[0].size = 3; }),
+                        "its group has 2 members"));
+    EXPECT_TRUE(reports(changed([](MicroPack& pack) { pack.zones[0].size = 0; }),
+                        "its group has 2 members"));
+    EXPECT_TRUE(reports(changed([](MicroPack& pack) { pack.zones[0] = {1, 1}; }), "has the zones"));
+    EXPECT_TRUE(reports(changed([](MicroPack& pack) { pack.zones.clear(); }), "has the zones"));
+  }
+  StepPlan plan = small_plan();
+  plan.replicas[0].packs.forward[0].zones.assign(2, {});
+  EXPECT_TRUE(reports(plan, "has zones, but one replica runs it"));
+
+  // Three sequences whose zones are local, shared, local.
+  plan = {{Tokens(2), Tokens(2), Tokens(2)}, {{0, 1}}, {}, {}};
+  const MicroPack pack{
+      {slice(0, 0, 2), slice(1, 0, 2), slice(2, 0, 2)}, 2, {Zone{0, 1}, Zone{0, 2}, Zone{0, 1}}};
+  plan.replicas.assign(2, {{SequenceId(0), SequenceId(1), SequenceId(2)}, {{pack}, {pack}}});
+  EXPECT_TRUE(reports(plan, "slices of the zone [0, 1) apart from others"));
+}
+
+TEST(CheckPlan, GroupsOfSizesThatDoNotNestAreReported) {
+  // Sequence 0 on replicas 0 and 1, sequence 1 on replicas 0 to 2.
+  StepPlan plan{{Tokens(2), Tokens(3)}, {{0, 1}}, {}, {}};
+  const MicroPack two{{slice(0, 0, 2)}, 2}, three{{slice(1, 0, 3)}, 3};
+  for (int r = 0; r < 3; ++r) {
+    ReplicaPlan& replica = plan.replicas.emplace_back();
+    if (r < 2) replica = {{SequenceId(0), SequenceId(1)}, {{three, two}, {three, two}}};
+    if (r == 2) replica = {{SequenceId(1)}, {{three}, {three}}};
+  }
+  EXPECT_TRUE(reports(plan, "groups have 2 and 3 replicas"));
+  plan.replicas[0] = plan.replicas[1] = plan.replicas[2];
+  plan.lengths = {Tokens(3)};
+  for (ReplicaPlan& replica : plan.replicas) {
+    replica.sequences = {SequenceId(0)};
+    for (const Pass pass : kWholePasses)
+      replica.packs.of(pass)[0].slices[0].sequence = SequenceId(0);
+  }
+  EXPECT_EQ(check_plan(plan), std::vector<std::string>());
 }
 
 TEST(CheckPlan, NamesEachBrokenRuleOfAPass) {

@@ -15,7 +15,9 @@ using nlohmann::json;
 
 RC_GTEST_PROP(PlanJson, StepsOfSeveralReplicasRoundTrip, (std::uint64_t seed)) {
   Rng rng(seed);
-  const StepPlan plan = testing::random_step(rng, 2, testing::MergedAt::kAnywhere);
+  const StepPlan plan =
+      testing::random_step(rng, 2, testing::MergedAt::kAnywhere,
+                           rng.below(2) == 0 ? testing::Zoning::kZones : testing::Zoning::kWhole);
   RC_ASSERT(check_plan(plan).empty());
   RC_ASSERT(plan_from_json(plan_to_json(plan), "test") == plan);
 }

@@ -22,6 +22,12 @@ enum class MergedAt : std::uint8_t {
   kSameIndex,  ///< in front, larger groups first, as ListScheduler requires
 };
 
+/// Who shares the slices of a merged pack.
+enum class Zoning : std::uint8_t {
+  kWhole,  ///< its group, of 2 or 4 replicas
+  kZones,  ///< neighbours in its group, which may have any size
+};
+
 /// Replicas that run a sequence: their number and the first of them.
 using StepGroup = std::pair<std::size_t, std::size_t>;
 
@@ -67,18 +73,48 @@ inline std::vector<MicroPack> packs_of_replica(const std::vector<PlacedPacks>& p
   return packs;
 }
 
+/// The number of replicas that run a sequence together.
+inline std::size_t random_group(Rng& rng, std::size_t replicas, Zoning zoning) {
+  // Groups of other sizes than 2 and 4 do not nest with these.
+  if (zoning == Zoning::kZones) return rng.below(2) == 0 ? 1 : replicas;
+  std::size_t count = std::size_t{1} << rng.below(3);
+  while (count > replicas) count /= 2;
+  return count;
+}
+
+/// Gives the slices of each sequence a zone, and sorts them by it.
+inline void add_zones(MicroPack& pack, const std::vector<Zone>& zone_of) {
+  if (pack.replicas == 1) return;
+  const auto zone = [&](const Slice& slice) { return zone_of[slice.sequence.index()]; };
+  std::ranges::stable_sort(pack.slices, std::ranges::greater(), zone);
+  for (const Slice& slice : pack.slices) pack.zones.push_back(zone(slice));
+}
+
+/// Gives every sequence a random zone of its group.
+inline void add_zones(Rng& rng, StepPlan& plan) {
+  std::vector<Zone> zones(plan.lengths.size());
+  const auto members = static_cast<std::int32_t>(plan.replicas.size());
+  for (Zone& zone : zones) {
+    zone.first = static_cast<std::int32_t>(rng.below(plan.replicas.size()));
+    zone.size =
+        1 + static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(members - zone.first)));
+  }
+  for (ReplicaPlan& replica : plan.replicas)
+    for (const Pass pass : kWholePasses)
+      for (MicroPack& pack : replica.packs.of(pass)) add_zones(pack, zones);
+}
+
 /// Sequences of these lengths, each on a random group of so many replicas, some of which may stay
 /// without work.
 inline StepPlan random_step(Rng& rng, const SequenceLengths& lengths, std::size_t replicas,
-                            int stages, MergedAt merged_at) {
+                            int stages, MergedAt merged_at, Zoning zoning = Zoning::kWhole) {
   StepPlan plan;
   for (int s = 0; s <= stages; ++s) plan.layout.layer_begin.push_back(2 * s);
   plan.replicas.resize(replicas);
   plan.lengths = lengths;
   std::map<StepGroup, std::vector<SequenceId>> members;
   for (std::size_t q = 0; q < plan.lengths.size(); ++q) {
-    std::size_t count = std::size_t{1} << rng.below(3);
-    while (count > plan.replicas.size()) count /= 2;
+    const std::size_t count = random_group(rng, plan.replicas.size(), zoning);
     const std::size_t first = count * rng.below(plan.replicas.size() / count);
     members[{count, first}].emplace_back(q);
     for (std::size_t r = first; r < first + count; ++r) plan.replicas[r].sequences.emplace_back(q);
@@ -87,15 +123,17 @@ inline StepPlan random_step(Rng& rng, const SequenceLengths& lengths, std::size_
   const auto backward = random_pass(rng, plan, members, Pass::kBackward, merged_at);
   for (std::size_t r = 0; r < plan.replicas.size(); ++r)
     plan.replicas[r].packs = {packs_of_replica(forward, r), packs_of_replica(backward, r)};
+  if (zoning == Zoning::kZones) add_zones(rng, plan);
   return plan;
 }
 
 /// Up to five replicas and up to eight sequences of up to 40 tokens.
-inline StepPlan random_step(Rng& rng, int stages, MergedAt merged_at) {
+inline StepPlan random_step(Rng& rng, int stages, MergedAt merged_at,
+                            Zoning zoning = Zoning::kWhole) {
   const std::size_t replicas = 1 + rng.below(5);
   SequenceLengths lengths(1 + rng.below(8));
   for (Tokens& length : lengths) length = Tokens(1 + static_cast<std::int64_t>(rng.below(40)));
-  return random_step(rng, lengths, replicas, stages, merged_at);
+  return random_step(rng, lengths, replicas, stages, merged_at, zoning);
 }
 
 /// Plays a step without a clock: whatever can start and is sure of a slot may be next, drawn at

@@ -102,13 +102,16 @@ Rope::Rope(const ModelShape& shape, Dtype dtype, Tokens positions, at::Device de
   sin_ = sin.to(table).unsqueeze(1);
 }
 
-RopeRows Rope::rows(const MicroPack& pack, const RowShare& share) const {
+RopeRows Rope::rows(const PackShare& share) const {
   const auto take = [&](const at::Tensor& table) {
     std::vector<at::Tensor> parts;
-    for (const Slice& s : pack.slices)
-      parts.push_back(
-          table.slice(0, std::min(share.first(s), s.end).count(), s.end.count(), share.replicas));
-    return joined_rows(parts);
+    for (std::size_t i = 0; i < share.pack().slices.size(); ++i) {
+      const Slice& s = share.pack().slices[i];
+      const RowShare own = share.of(i);
+      if (own.rows(s) == Tokens(0)) continue;
+      parts.push_back(table.slice(0, own.first(s).count(), s.end.count(), own.replicas));
+    }
+    return parts.empty() ? table.narrow(0, 0, 0) : joined_rows(parts);
   };
   return {take(cos_), take(sin_)};
 }

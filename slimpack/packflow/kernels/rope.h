@@ -43,7 +43,7 @@ class Rope {
        at::Device device = at::Device(at::kCPU));
 
   /// Views for a single slice, copies for several. Cost: O(T·D).
-  [[nodiscard]] RopeRows rows(const MicroPack& pack, const RowShare& share = {}) const;
+  [[nodiscard]] RopeRows rows(const PackShare& share) const;
 
  private:
   at::Tensor cos_;

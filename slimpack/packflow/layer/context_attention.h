@@ -1,42 +1,84 @@
-// Context attention: attention of a merged MicroPack by all replicas that run it together.
+// Context attention: attention of slices by all replicas of their zone (plan/zone.h).
 //
-// Each replica holds every g-th token of a sequence (plan/row_share.h): its queries travel to the
-// others, keys and values stay, partial results come back and are merged by their log-sum-exp; so
-// what is sent does not grow with the prefix. Queries of one other replica visit at a time, so what
-// is held does not grow with g. Queries of member j against keys of member r are
-// causal again, row by row, when j's first position of the slice is no earlier than r's, and
-// causal without the diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked
-// away.
+// Each of g replicas holds every g-th token of a sequence (plan/row_share.h): its queries travel to
+// the others, keys and values stay, partial results come back and are merged by their log-sum-exp;
+// so what is sent does not grow with the prefix. Queries of one other replica visit at a time, so
+// what is held does not grow with g. Queries of member j against keys of member r are causal again,
+// row by row, when j's first position of the slice is no earlier than r's, and causal without the
+// diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked away.
+//
+// A pass has g rounds: in the first the own queries run, in each further one those of another
+// member. Passes of several zones take turns, round by round, so that one computes while another
+// one's rows travel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
-#include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/stores/kv_store.h"
-#include "slimpack/plan/plan.h"
+#include "slimpack/plan/zone.h"
 
 namespace slimpack {
 
-/// A merged MicroPack in one layer. References; all members of the group make the same calls.
-struct MergedPack {
-  const MicroPack& pack;
-  Collective& group;
+/// The slices that a zone of several members shares, in one layer. References. All members make the
+/// same passes; members of several zones take their rounds in the same order of zones.
+struct SharedSlices {
+  std::span<const Slice> slices;
+  Zone zone;          ///< of members of the group
+  Collective& group;  ///< the replicas that run the MicroPack
   KvStore& kv;
   std::size_t layer;
 };
 
 /// Output and log-sum-exp of the own queries, those of all slices in their order. Of T tokens of
-/// the pack each member sends (g − 1)·T/g queries, and as many outputs and log-sum-exps.
-[[nodiscard]] AttentionResult context_attention_forward(const MergedPack& merged,
-                                                        const at::Tensor& q_TND);
+/// the slices each member sends (g − 1)·T/g queries, and as many outputs and log-sum-exps.
+class ContextForward {
+ public:
+  /// Sends the first queries.
+  ContextForward(const SharedSlices& shared, at::Tensor q_TND);
+
+  [[nodiscard]] std::int32_t rounds() const { return shared_.zone.size; }
+  /// REQUIRES: called with 0, 1, … rounds() − 1.
+  void run(std::int32_t round);
+  /// After the last round.
+  [[nodiscard]] AttentionResult take() { return std::move(result_); }
+
+ private:
+  SharedSlices shared_;
+  at::Tensor q_TND_;
+  AttentionResult result_;
+};
+
+/// Gradients of one slice's keys and values, to which the queries of all members add.
+struct SliceKeyGradients {
+  KeysValues sequence;  ///< of the own keys of the sequence so far
+  KeysValues own;       ///< of those of the slice
+};
 
 /// Gradients of the own queries, keys and values: as of the whole sequence. Adds to the store's
-/// gradients of the slices' prefixes; what later slices left there for the slices is included.
-/// `rows` are the own ones. The result is in the accumulate type.
-[[nodiscard]] AttentionGradients context_attention_backward(const MergedPack& merged,
-                                                            const QueryRows& rows);
+/// gradients of the slices' prefixes; what later slices left there for the slices is included. The
+/// result is in the accumulate type.
+class ContextBackward {
+ public:
+  /// `rows` are the own ones. Sends the first ones.
+  ContextBackward(const SharedSlices& shared, QueryRows rows);
+
+  [[nodiscard]] std::int32_t rounds() const { return shared_.zone.size; }
+  /// As in ContextForward.
+  void run(std::int32_t round);
+  [[nodiscard]] AttentionGradients take();
+
+ private:
+  SharedSlices shared_;
+  QueryRows rows_;
+  std::vector<SliceKeyGradients> keys_;  ///< by slice
+  at::Tensor dq_TND_;
+};
 
 }  // namespace slimpack

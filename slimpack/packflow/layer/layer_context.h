@@ -12,7 +12,6 @@
 #include "slimpack/packflow/ranks/tensor_rows.h"
 #include "slimpack/packflow/stores/kv_store.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/plan/row_share.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
 
@@ -25,9 +24,8 @@ struct LayerContext {
   KvStore& kv;
   std::size_t layer;  ///< within the stage
   const MicroPack& pack;
-  RowShare share;  ///< of the pack's tokens, those that this rank holds
   const RopeRows& rope;
-  const std::vector<PackRun>& runs;  ///< of its attention; not used where there is a group
+  const std::vector<PackRun>& runs;  ///< of its attention
   Collective* group;                 ///< replicas that run the pack together; null = one alone
   const TensorRows& rows;            ///< its hidden states over the tensor-parallel ranks
   Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep

@@ -1,6 +1,7 @@
 #include "slimpack/packflow/layer/pack_attention.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <utility>
@@ -109,56 +110,129 @@ void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& al
   undo_rope(c, g, run.row, d);
 }
 
+SharedSlices shared_slices(const LayerContext& c, const PackRun& run) {
+  return {run.slices, run.zone, *c.group, c.kv, c.layer};
+}
+
+/// Passes of several zones by turns, round by round.
+template <class Pass>
+void run_rounds(std::vector<Pass>& passes) {
+  std::int32_t most = 0;
+  for (const Pass& pass : passes) most = std::max(most, pass.rounds());
+  for (std::int32_t round = 0; round < most; ++round)
+    for (Pass& pass : passes)
+      if (round < pass.rounds()) pass.run(round);
+}
+
+/// Attention of the slices that no other replica shares, run by run; nothing for others.
+std::vector<AttentionResult> attend_alone(const LayerContext& c, const at::Tensor& q_TND,
+                                          const AttentionExchange* exchange) {
+  std::vector<AttentionResult> results(c.runs.size());
+  for (std::size_t r = 0; r < c.runs.size(); ++r) {
+    const PackRun& run = c.runs[r];
+    if (run.shared()) continue;
+    const bool gives = gives_keys(c, run, exchange);
+    results[r] =
+        attend_run(c, run, q_TND.narrow(0, run.row, run.rows()), gives ? exchange->keys : 0);
+  }
+  return results;
+}
+
+/// Of a MicroPack of whose slices the rank holds nothing.
+AttentionResult no_rows(const at::Tensor& q_TND) {
+  return {at::empty_like(q_TND),
+          at::empty({0, q_TND.size(1)}, q_TND.options().dtype(accumulate_type(q_TND)))};
+}
+
+/// Gradients of a MicroPack's projections. They take memory from the first run on that gives some.
+class ProjectionGradients {
+ public:
+  ProjectionGradients(const LayerContext& c, const QueryRows& rows) : c_(c), rows_(rows) {}
+
+  const Projections& of_all() {
+    if (!dqkv_TO_.defined()) {
+      const ModelShape& s = c_.shape;
+      dqkv_TO_ =
+          at::empty({rows_.q_TND.size(0), s.q_width() + 2 * s.kv_width()}, rows_.q_TND.options());
+      parts_ = split_qkv(dqkv_TO_, s);
+    }
+    return parts_;
+  }
+  [[nodiscard]] at::Tensor take() {
+    static_cast<void>(of_all());
+    return std::move(dqkv_TO_);
+  }
+
+ private:
+  const LayerContext& c_;
+  const QueryRows& rows_;
+  at::Tensor dqkv_TO_;
+  Projections parts_;
+};
+
+/// Of the slices that no other replica shares.
+void backward_alone(const LayerContext& c, const QueryRows& rows, ProjectionGradients& gradients) {
+  if (std::ranges::all_of(c.runs, &PackRun::shared)) return;
+  const Projections& d = gradients.of_all();
+  if (c.exchange != nullptr) start_backward(c, *c.exchange, rows);
+  for (const PackRun& run : c.runs)
+    if (!run.shared() && !gives_keys(c, run, c.exchange)) run_backward(c, run, rows, d);
+  // Last the one that waits for the other rank.
+  if (c.exchange != nullptr && c.exchange->gives)
+    run_backward(c, giving_run(c, *c.exchange), rows, d);
+  else if (c.exchange != nullptr)
+    take_backward(*c.exchange);
+}
+
 }  // namespace
 
+// What is shared begins first, so that its rows travel while the rank attends to what it has alone.
 AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND,
                        const AttentionExchange* exchange) {
-  if (c.group) return context_attention_forward({c.pack, *c.group, c.kv, c.layer}, q_TND);
+  if (c.runs.empty()) return no_rows(q_TND);
+  std::vector<ContextForward> passes;
+  for (const PackRun& run : c.runs)
+    if (run.shared())
+      passes.emplace_back(shared_slices(c, run), q_TND.narrow(0, run.row, run.rows()));
   if (exchange != nullptr) start_forward(c, *exchange, q_TND);
-  std::vector<at::Tensor> out, lse;
-  for (const PackRun& run : c.runs) {
-    const bool gives = gives_keys(c, run, exchange);
-    AttentionResult result =
-        attend_run(c, run, q_TND.narrow(0, run.row, run.rows()), gives ? exchange->keys : 0);
-    out.push_back(std::move(result.out_TND));
-    lse.push_back(std::move(result.lse_TN));
-  }
+  std::vector<AttentionResult> results = attend_alone(c, q_TND, exchange);
+  run_rounds(passes);
+  auto pass = passes.begin();
+  for (std::size_t r = 0; r < c.runs.size(); ++r)
+    if (c.runs[r].shared()) results[r] = (pass++)->take();
+  passes.clear();
   if (exchange != nullptr && exchange->gives) {
-    const auto place = static_cast<std::size_t>(&giving_run(c, *exchange) - c.runs.data());
-    AttentionResult whole = merged_with_taken(*exchange, {out[place], lse[place]});
-    out[place] = std::move(whole.out_TND);
-    lse[place] = std::move(whole.lse_TN);
+    AttentionResult& own =
+        results[static_cast<std::size_t>(&giving_run(c, *exchange) - c.runs.data())];
+    own = merged_with_taken(*exchange, std::move(own));
   } else if (exchange != nullptr) {
     take_forward(*exchange);
+  }
+  std::vector<at::Tensor> out, lse;
+  for (AttentionResult& result : results) {
+    out.push_back(std::move(result.out_TND));
+    lse.push_back(std::move(result.lse_TN));
   }
   return {joined_rows(out), joined_rows(lse)};
 }
 
 at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows) {
-  const ModelShape& s = c.shape;
-  const auto empty = [&] {
-    return at::empty({rows.q_TND.size(0), s.q_width() + 2 * s.kv_width()}, rows.q_TND.options());
-  };
-  if (!c.group) {
-    at::Tensor dqkv_TO = empty();
-    const Projections d = split_qkv(dqkv_TO, s);
-    if (c.exchange != nullptr) start_backward(c, *c.exchange, rows);
-    for (const PackRun& run : c.runs)
-      if (!gives_keys(c, run, c.exchange)) run_backward(c, run, rows, d);
-    // Last the one that waits for the other rank.
-    if (c.exchange != nullptr && c.exchange->gives)
-      run_backward(c, giving_run(c, *c.exchange), rows, d);
-    else if (c.exchange != nullptr)
-      take_backward(*c.exchange);
-    return dqkv_TO;
-  }
-  const AttentionGradients g = context_attention_backward({c.pack, *c.group, c.kv, c.layer}, rows);
-  at::Tensor dqkv_TO = empty();
-  const Projections d = split_qkv(dqkv_TO, s);
+  ProjectionGradients gradients(c, rows);
+  std::vector<ContextBackward> passes;
+  for (const PackRun& run : c.runs)
+    if (run.shared()) passes.emplace_back(shared_slices(c, run), rows.narrow(run.row, run.rows()));
+  backward_alone(c, rows, gradients);
+  run_rounds(passes);
   const auto type = rows.q_TND.scalar_type();
-  undo_rope(c, {g.dq_TND.to(type), g.dk_TGD.to(type), g.dv_TGD}, 0, d);
-  for (const Slice& slice : c.pack.slices) c.kv.release(c.layer, slice);
-  return dqkv_TO;
+  auto pass = passes.begin();
+  for (const PackRun& run : c.runs) {
+    if (!run.shared()) continue;
+    const AttentionGradients g = (pass++)->take();
+    const Projections& d = gradients.of_all();
+    undo_rope(c, {g.dq_TND.to(type), g.dk_TGD.to(type), g.dv_TGD}, run.row, d);
+    for (const Slice& slice : run.slices) c.kv.release(c.layer, slice);
+  }
+  return gradients.take();
 }
 
 }  // namespace slimpack

@@ -14,20 +14,24 @@
 
 namespace slimpack {
 
-/// Neighbouring slices. `slices` are the MicroPack's.
+/// Neighbouring slices of one zone. `slices` are the MicroPack's.
 struct PackRun {
   std::span<const Slice> slices;
-  std::int64_t row = 0;                      ///< the first, in the MicroPack
+  Zone zone;                                 ///< the rank is one of its members
+  std::int64_t row = 0;                      ///< the first, of the rank's rows of the MicroPack
   std::vector<std::int64_t> rows_of;         ///< by slice
   std::optional<JoinedSequences> sequences;  ///< where there are several
 
   [[nodiscard]] std::int64_t rows() const;  ///< of all
+  /// Whether other replicas hold rows of these slices.
+  [[nodiscard]] bool shared() const { return zone.size > 1; }
 };
 
-/// Made once per action, with its bounds on the device. Neighbours without a prefix run together
-/// where the kernel takes several sequences; else each slice runs by itself. `like`: of the type of
-/// the queries, and where they are.
-[[nodiscard]] std::vector<PackRun> pack_runs(const MicroPack& pack, const RowShare& share,
-                                             const at::Tensor& like, std::int64_t head_dim);
+/// Made once per action, with its bounds on the device. Slices that a zone shares run together. Of
+/// the others, neighbours without a prefix do where the kernel takes several sequences; else each
+/// runs by itself. Slices of which the rank holds nothing have no run. `like`: of the type of the
+/// queries, and where they are. The MicroPack of `share` must outlive the runs.
+[[nodiscard]] std::vector<PackRun> pack_runs(const PackShare& share, const at::Tensor& like,
+                                             std::int64_t head_dim);
 
 }  // namespace slimpack

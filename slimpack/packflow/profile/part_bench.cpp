@@ -156,18 +156,20 @@ void PartBench::on_rows(const ProfilePoint& point,
   if (point.prefix > Tokens(0) && !parameters_.layers.empty())
     fill_prefix(step, packs.forward.front());
   const MicroPack& own = packs.forward.back();
-  const RowShare share = hidden_share(row_share(own, place_.holder.replica), place_.holder.tensor,
-                                      place_.holder.index);
+  const PackShare share =
+      PackShare(own, place_.holder.replica).hidden(place_.holder.tensor, place_.holder.index);
   visit(step, PackId(packs.forward.size() - 1),
-        at::randn({share.rows(own).count(), shape_.hidden_size}, tensor_options(options_)));
+        at::randn({share.rows().count(), shape_.hidden_size}, tensor_options(options_)));
 }
 
 void PartBench::fill_prefix(StageStep& step, const MicroPack& prefix) const {
   const ModelShape part = tensor_parallel_part(shape_, place_.holder.tensor);
-  const RowShare share = row_share(prefix, place_.holder.replica);
-  for (const Slice& slice : prefix.slices) {
-    const at::Tensor kv = at::randn({share.rows(slice).count(), part.num_kv_heads, part.head_dim},
-                                    tensor_options(options_));
+  const PackShare share(prefix, place_.holder.replica);
+  for (std::size_t s = 0; s < prefix.slices.size(); ++s) {
+    const Slice& slice = prefix.slices[s];
+    const at::Tensor kv =
+        at::randn({share.of(s).rows(slice).count(), part.num_kv_heads, part.head_dim},
+                  tensor_options(options_));
     step.kv().write(0, std::span(&slice, 1), kv, kv);
   }
 }

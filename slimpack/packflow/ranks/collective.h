@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/plan/zone.h"
+
 namespace slimpack {
 
 /// The elements [begin, end) of `size` that belong to member `index` of `members`. The members
@@ -76,18 +78,19 @@ class RowExchange {
                                                        const MemberRows& rows) = 0;
 };
 
-/// Passes tensors around the circle of the members.
+/// Passes tensors around a circle of neighbouring members. Other members take no part, and every
+/// circle has shifts of its own. Members of several circles make their calls in one order.
 class Shifts {
  public:
   virtual ~Shifts() = default;
 
-  /// Begins to pass the tensors to the member `step` places after this one, and to get those of the
-  /// member `step` places before it, which have `rows` rows. Does not wait. The caller must not use
-  /// its tensors any more.
-  virtual void start_shift(std::vector<at::Tensor> tensors, std::int32_t step,
+  /// Begins to pass the tensors to the member of the circle `step` places after this one, and to
+  /// get those of the member `step` places before it, which have `rows` rows. Does not wait. The
+  /// caller must not use its tensors any more.
+  virtual void start_shift(std::vector<at::Tensor> tensors, const Zone& circle, std::int32_t step,
                            std::int64_t rows) = 0;
-  /// Waits for the tensors that the oldest unfinished shift brings.
-  [[nodiscard]] virtual std::vector<at::Tensor> finish_shift() = 0;
+  /// Waits for the tensors that the oldest unfinished shift of the circle brings.
+  [[nodiscard]] virtual std::vector<at::Tensor> finish_shift(const Zone& circle) = 0;
 };
 
 /// Sums parameters' gradients. Each member gets the sum of its own shard (ZeRO, arXiv:1910.02054).

@@ -67,7 +67,8 @@ class Communicator {
   /// The ranks that hold the same parameters in all replicas.
   [[nodiscard]] virtual Collective& data() = 0;
   /// The part of data() that runs MicroPacks with MicroPack::replicas == replicas together.
-  /// REQUIRES: `replicas` is a power of two from 2 on, and the grid has all ranks of the group.
+  /// REQUIRES: `replicas` is a power of two from 2 on or all replicas, and the grid has all ranks
+  /// of the group.
   [[nodiscard]] virtual Collective& context(std::int32_t replicas) = 0;
   /// The tensor-parallel ranks of the pipeline rank.
   [[nodiscard]] virtual Collective& tensor() = 0;

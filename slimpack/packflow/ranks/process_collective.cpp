@@ -239,10 +239,11 @@ class ProcessShifts final : public Shifts {
  public:
   explicit ProcessShifts(ProcessPeers& peers) : peers_(peers) {}
 
-  void start_shift(Tensors tensors, std::int32_t step, std::int64_t rows) override {
-    const std::int32_t size = peers_.group().size;
+  void start_shift(Tensors tensors, const Zone& circle, std::int32_t step,
+                   std::int64_t rows) override {
     const auto at_distance = [&](std::int32_t d) {
-      return ((peers_.index() + d) % size + size) % size;
+      const std::int32_t place = (peers_.index() - circle.first + d) % circle.size;
+      return circle.first + (place + circle.size) % circle.size;
     };
     std::vector<Transfer> transfers;
     Shift shift;
@@ -252,13 +253,14 @@ class ProcessShifts final : public Shifts {
       transfers.push_back({Kind::kSend, std::exchange(tensor, {}).contiguous(), at_distance(step)});
     }
     shift.messages = peers_.begin(std::move(transfers));
-    shifting_.push_back(std::move(shift));
+    shifting_[circle].push_back(std::move(shift));
   }
 
-  Tensors finish_shift() override {
-    SLIMPACK_CHECK(!shifting_.empty());
-    Shift shift = std::move(shifting_.front());
-    shifting_.pop_front();
+  Tensors finish_shift(const Zone& circle) override {
+    std::deque<Shift>& of_circle = shifting_[circle];
+    SLIMPACK_CHECK(!of_circle.empty());
+    Shift shift = std::move(of_circle.front());
+    of_circle.pop_front();
     wait_for(shift.messages);
     return std::move(shift.received);
   }
@@ -271,7 +273,7 @@ class ProcessShifts final : public Shifts {
   };
 
   ProcessPeers& peers_;
-  std::deque<Shift> shifting_;
+  std::map<Zone, std::deque<Shift>> shifting_;
 };
 
 class ProcessShardReduction final : public ShardReduction {

@@ -16,7 +16,7 @@ namespace slimpack {
 
 std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank) {
   std::vector<RankGroup> groups = edge_groups(grid, rank);
-  // The order is world, data, tensor, pipeline, vocabulary, contexts from the smallest on, tied.
+  // The order is world, data, tensor, pipeline, vocabulary, contexts, tied.
   // Kinds that some ranks lack come last.
   for (const RankGroup& group : collective_groups(grid, rank))
     if (group.size > 1) groups.push_back(group);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 namespace slimpack {
 
 std::string RankGroup::name() const {
@@ -12,6 +14,15 @@ std::string RankGroup::name() const {
   if (kind == GroupKind::kWorld) return fmt::format("world of {} ranks", size);
   for (std::int32_t m = 0; m < size; ++m) text += fmt::format("{} {}", m == 0 ? "" : ",", rank(m));
   return text;
+}
+
+/// The sizes of groups that run MicroPacks together: all replicas, and 2, 4, 8, … Some ranks have
+/// no group of a size that does not divide the replicas, so the group of all comes before these.
+std::vector<std::int32_t> context_sizes(std::int32_t replicas) {
+  std::vector<std::int32_t> sizes;
+  if (!std::has_single_bit(static_cast<unsigned>(replicas))) sizes.push_back(replicas);
+  for (std::int32_t size = 2; size <= replicas; size *= 2) sizes.push_back(size);
+  return sizes;
 }
 
 std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank) {
@@ -30,9 +41,9 @@ std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank
         {GroupKind::kPipeline, grid.pipeline, rank_at(replica, 0, place.tensor), grid.tensor});
   if (grid.spread_vocabulary)
     out.push_back({GroupKind::kVocabulary, next_replica, rank_at(replica, 0, 0), 1});
-  for (std::int32_t size = 2; size <= grid.replicas; size *= 2) {
+  for (const std::int32_t size : context_sizes(grid.replicas)) {
     const std::int32_t begin = replica - replica % size;
-    if (begin + size > grid.replicas) break;
+    if (begin + size > grid.replicas) continue;
     out.push_back({GroupKind::kContext, size, rank_at(begin, p, place.tensor), next_replica});
   }
   if (grid.pipeline > 1 && (p == 0 || p == grid.pipeline - 1))

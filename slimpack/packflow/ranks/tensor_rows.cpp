@@ -13,13 +13,14 @@ namespace {
 /// The numbers of the rows that each of `ranks` tensor-parallel ranks holds.
 std::vector<at::Tensor> rows_of_ranks(const MicroPack& pack, ReplicaId replica,
                                       std::int32_t ranks) {
-  const RowShare held = row_share(pack, replica);
+  const PackShare of_replica(pack, replica);
   std::vector<at::Tensor> rows_of;
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
-    const RowShare own = hidden_share(held, ranks, rank);
     std::vector<at::Tensor> stripes;
     std::int64_t row = 0;
-    for (const Slice& slice : pack.slices) {
+    for (std::size_t s = 0; s < pack.slices.size(); ++s) {
+      const Slice& slice = pack.slices[s];
+      const RowShare held = of_replica.of(s), own = hidden_share(held, ranks, rank);
       const std::int64_t count = own.rows(slice).count();
       // The replica's rows before the rank's first: its tokens lie `replicas` positions apart.
       const std::int64_t first =
@@ -44,9 +45,8 @@ TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* gro
                        Collective& pipeline, std::int32_t holder, at::Device device)
     : TensorRows(pack, replica, group, device) {
   pipeline_ = &pipeline;
-  const RowShare held = row_share(pack, replica);
-  const std::int64_t rows =
-      rows_ ? rows_->counts[static_cast<std::size_t>(group->index())] : held.rows(pack).count();
+  const std::int64_t rows = rows_ ? rows_->counts[static_cast<std::size_t>(group->index())]
+                                  : PackShare(pack, replica).rows().count();
   std::vector<at::Tensor> rows_of(static_cast<std::size_t>(pipeline.size()),
                                   at::empty({0}, at::kLong));
   rows_of[static_cast<std::size_t>(holder)] = at::arange(rows, at::kLong);

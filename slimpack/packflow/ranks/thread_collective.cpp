@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <deque>
+#include <map>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -75,18 +76,22 @@ class ThreadRowExchange final : public RowExchange {
 
 class ThreadShifts final : public Shifts {
  public:
-  explicit ThreadShifts(RoundsMember rounds) : rounds_(std::move(rounds)) {}
+  ThreadShifts(ThreadCircles& circles, std::int32_t index, RankClock& clock)
+      : circles_(circles), index_(index), clock_(clock) {}
 
-  void start_shift(Tensors tensors, std::int32_t step, std::int64_t rows) override {
-    shifting_.push_back({rounds_.give(std::move(tensors), 0, step), step, rows});
+  void start_shift(Tensors tensors, const Zone& circle, std::int32_t step,
+                   std::int64_t rows) override {
+    Own& own = of(circle);
+    own.shifting.push_back({own.rounds.give(std::move(tensors), 0, step), step, rows});
   }
 
-  Tensors finish_shift() override {
-    SLIMPACK_CHECK(!shifting_.empty());
-    const Shift shift = shifting_.front();
-    shifting_.pop_front();
-    rounds_.await(shift.number);
-    Tensors result = rounds_.take_shifted(shift.number, shift.step);
+  Tensors finish_shift(const Zone& circle) override {
+    Own& own = of(circle);
+    SLIMPACK_CHECK(!own.shifting.empty());
+    const Shift shift = own.shifting.front();
+    own.shifting.pop_front();
+    own.rounds.await(shift.number);
+    Tensors result = own.rounds.take_shifted(shift.number, shift.step);
     for (const at::Tensor& tensor : result) SLIMPACK_CHECK(tensor.size(0) == shift.rows);
     return result;
   }
@@ -98,9 +103,26 @@ class ThreadShifts final : public Shifts {
     std::int32_t step;
     std::int64_t rows;
   };
+  /// The member's end of a circle.
+  struct Own {
+    RoundsMember rounds;
+    std::deque<Shift> shifting;
+  };
 
-  RoundsMember rounds_;
-  std::deque<Shift> shifting_;
+  Own& of(const Zone& circle) {
+    SLIMPACK_CHECK(circle.has(index_));
+    auto it = own_.find(circle);
+    if (it == own_.end()) {
+      RoundsMember rounds(circles_.of(circle), index_ - circle.first, clock_);
+      it = own_.emplace(circle, Own{std::move(rounds), {}}).first;
+    }
+    return it->second;
+  }
+
+  ThreadCircles& circles_;
+  std::int32_t index_;
+  RankClock& clock_;
+  std::map<Zone, Own> own_;
 };
 
 /// The sum of all members' tensors, in the order in which processes that exchange them add it up.
@@ -165,6 +187,13 @@ class ThreadShardReduction final : public ShardReduction {
 
 }  // namespace
 
+ThreadRounds& ThreadCircles::of(const Zone& circle) {
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<ThreadRounds>& rounds = rounds_[circle];
+  if (!rounds) rounds = std::make_unique<ThreadRounds>(failure_, circle.size);
+  return *rounds;
+}
+
 Collective ThreadCollective::member(std::int32_t index, RankClock& clock) {
   SLIMPACK_CHECK(index >= 0 && index < gathering_.size());
   const auto end = [&](ThreadRounds& rounds) { return RoundsMember(rounds, index, clock); };
@@ -172,7 +201,7 @@ Collective ThreadCollective::member(std::int32_t index, RankClock& clock) {
           index,
           {std::make_unique<ThreadGathering>(end(gathering_)),
            std::make_unique<ThreadRowExchange>(end(rows_)),
-           std::make_unique<ThreadShifts>(end(shifts_)),
+           std::make_unique<ThreadShifts>(circles_, index, clock),
            std::make_unique<ThreadShardReduction>(end(shards_)),
            std::make_unique<ThreadMessagesEnd>(messages_, index, clock)}};
 }

@@ -90,9 +90,9 @@ class RankRunner {
   /// What comes from the neighbouring stage: the rows whose hidden states the rank holds.
   [[nodiscard]] MessageForm form_of(const MicroPack& pack) const {
     const RowHolder holder = rank_.stages.front().place().holder;
-    const RowShare share =
-        hidden_share(row_share(pack, holder.replica), holder.tensor, holder.index);
-    return {share.rows(pack).count(), rank_.options.shape.hidden_size,
+    const PackShare held(pack, holder.replica);
+    return {held.hidden(holder.tensor, holder.index).rows().count(),
+            rank_.options.shape.hidden_size,
             at::dtype(compute_type(rank_.options.dtype)).device(rank_.options.device)};
   }
 

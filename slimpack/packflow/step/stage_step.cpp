@@ -21,8 +21,8 @@ std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLe
                                          ReplicaId replica) {
   std::vector<RowShare> shares(lengths.size());
   for (const MicroPack& pack : packs.forward)
-    for (const Slice& slice : pack.slices)
-      shares[slice.sequence.index()] = row_share(pack, replica);
+    for (std::size_t s = 0; s < pack.slices.size(); ++s)
+      shares[pack.slices[s].sequence.index()] = PackShare(pack, replica).of(s);
   return shares;
 }
 
@@ -190,9 +190,8 @@ void StageStep::require_drained() const {
 
 StageStep::ActionInput StageStep::action_input(const MicroPack& pack, const TensorRows& rows,
                                                const AttentionExchange* exchange) const {
-  return {pack, rows, rope_.rows(pack, held(pack)),
-          pack_runs(pack, held(pack), parameters_.buckets.front().values_N, shape_.head_dim),
-          exchange};
+  return {pack, rows, rope_.rows(held(pack)),
+          pack_runs(held(pack), parameters_.buckets.front().values_N, shape_.head_dim), exchange};
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& input) {
@@ -203,7 +202,6 @@ LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& inpu
           .kv = kv_,
           .layer = layer,
           .pack = input.pack,
-          .share = held(input.pack),
           .rope = input.rope,
           .runs = input.runs,
           .group = input.pack.replicas > 1 ? &communicator_->context(input.pack.replicas) : nullptr,

@@ -98,8 +98,8 @@ class StageStep {
   [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH,
                                         const AttentionExchange* exchange, WeightGradients& weights,
                                         const BucketsComplete& complete);
-  [[nodiscard]] RowShare held(const MicroPack& pack) const {
-    return row_share(pack, place_.holder.replica);
+  [[nodiscard]] PackShare held(const MicroPack& pack) const {
+    return {pack, place_.holder.replica};
   }
   /// The stage's tensor-parallel ranks; null for a rank that is alone.
   [[nodiscard]] Collective* tensor() const {
@@ -122,7 +122,7 @@ class StageStep {
                                          const AttentionExchange* exchange) const;
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const ActionInput& input);
   [[nodiscard]] at::Tensor pack_tokens(const MicroPack& pack, std::int64_t shift) const {
-    return tokens_of(tokens_, pack, held(pack), shift, parameters_.device());
+    return tokens_of(tokens_, held(pack), shift, parameters_.device());
   }
 
   ModelShape shape_;  ///< the rank's part

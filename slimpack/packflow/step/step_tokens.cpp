@@ -29,18 +29,22 @@ StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequen
   return result;
 }
 
-at::Tensor tokens_of(const StepTokens& tokens, const MicroPack& pack, const RowShare& share,
-                     std::int64_t shift, at::Device device) {
+at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share, std::int64_t shift,
+                     at::Device device) {
   std::vector<at::Tensor> parts;
-  for (const Slice& s : pack.slices) {
+  for (std::size_t i = 0; i < share.pack().slices.size(); ++i) {
+    const Slice& s = share.pack().slices[i];
+    const RowShare own = share.of(i);
+    const std::int64_t rows = own.rows(s).count();
+    if (rows == 0) continue;
     const at::Tensor& tokens_L = tokens.by_sequence.at(s.sequence.index());
-    const std::int64_t rows = share.rows(s).count();
-    const std::int64_t begin = share.first(s).count() + shift;
-    const std::int64_t end = std::min(begin + rows * share.replicas, tokens_L.size(0));
-    parts.push_back(tokens_L.slice(0, std::min(begin, end), end, share.replicas));
+    const std::int64_t begin = own.first(s).count() + shift;
+    const std::int64_t end = std::min(begin + rows * own.replicas, tokens_L.size(0));
+    parts.push_back(tokens_L.slice(0, std::min(begin, end), end, own.replicas));
     const std::int64_t missing = rows - parts.back().size(0);
     if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
   }
+  if (parts.empty()) parts.push_back(at::full({0}, kNoTarget, at::kLong));
   return put_on(joined_rows(parts), device);
 }
 

@@ -22,9 +22,9 @@ struct StepTokens {
 [[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
                                           std::int64_t vocab_size);
 
-/// The tokens of a MicroPack's rows of this share, each `shift` positions on: 0 for the rows
-/// themselves, 1 for their targets. kNoTarget beyond a sequence's end.
-[[nodiscard]] at::Tensor tokens_of(const StepTokens& tokens, const MicroPack& pack,
-                                   const RowShare& share, std::int64_t shift, at::Device device);
+/// The tokens of the rows of this share, each `shift` positions on: 0 for the rows themselves, 1
+/// for their targets. kNoTarget beyond a sequence's end.
+[[nodiscard]] at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share,
+                                   std::int64_t shift, at::Device device);
 
 }  // namespace slimpack

@@ -66,7 +66,7 @@ TensorRows VocabularyStep::rows_at(std::int32_t pipeline_rank, const MicroPack& 
 }
 
 at::Tensor VocabularyStep::tokens(const MicroPack& pack, std::int64_t shift) const {
-  return tokens_of(tokens_, pack, row_share(pack, place_.replica), shift, stages_.front().device());
+  return tokens_of(tokens_, {pack, place_.replica}, shift, stages_.front().device());
 }
 
 at::Tensor VocabularyStep::or_no_rows(at::Tensor rows_TH) const {

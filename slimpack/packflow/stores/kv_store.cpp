@@ -40,7 +40,9 @@ at::Tensor KvStore::room(const at::Tensor& like_TGD) {
 
 std::size_t KvStore::sharing(std::span<const Slice> slices) const {
   if (freed_by_.empty()) return 0;
-  const auto whole = [&](const Slice& s) { return s.begin == Tokens(0) && is_last(s); };
+  const auto whole = [&](const Slice& s) {
+    return holds(s.sequence) && s.begin == Tokens(0) && is_last(s);
+  };
   const auto freed_by = [&](const Slice& s) { return freed_by_[s.sequence.index()]; };
   std::size_t count = 0;
   while (count < slices.size() && whole(slices[count]) &&
@@ -56,6 +58,10 @@ void KvStore::write(std::size_t layer, std::span<const Slice> slices, const at::
     return share(slice.sequence).rows(slice).count();
   };
   while (!slices.empty()) {
+    if (!holds(slices.front().sequence)) {
+      slices = slices.subspan(1);
+      continue;
+    }
     const std::size_t together = sharing(slices);
     if (together == 0) {
       const std::int64_t rows = rows_of(slices.front());

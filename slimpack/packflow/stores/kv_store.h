@@ -18,10 +18,10 @@ namespace slimpack {
 
 /// Keys and values of one stage during one step, per layer and sequence, each allocated once at
 /// full length; whole sequences that are written and freed together share one tensor. Of a merged
-/// sequence only the rank's share (plan/row_share.h); "slice" means that share here. K/V live from
-/// the first forward slice of their sequence to its last backward slice, or, where no backward
-/// comes, to its last forward slice; the gradient accumulators only while a sequence is between its
-/// backward slices.
+/// sequence only the rank's share (plan/row_share.h); "slice" means that share here. Slices of
+/// which the rank holds nothing are passed over. K/V live from the first forward slice of their
+/// sequence to its last backward slice, or, where no backward comes, to its last forward slice; the
+/// gradient accumulators only while a sequence is between its backward slices.
 class KvStore {
  public:
   /// By sequence: `shares`, or empty = all whole; `freed_by`, the backward pack that frees it, or
@@ -69,6 +69,7 @@ class KvStore {
   [[nodiscard]] bool is_last(const Slice& slice) const;  ///< of its sequence
   [[nodiscard]] Entry& entry(std::size_t layer, SequenceId sequence);
   [[nodiscard]] RowShare share(SequenceId sequence) const;
+  [[nodiscard]] bool holds(SequenceId sequence) const { return share(sequence).replicas > 0; }
   [[nodiscard]] std::int64_t tokens(SequenceId sequence) const;
   [[nodiscard]] KeysValues allocate_values(SequenceId sequence,
                                            const at::TensorOptions& options) const;

@@ -13,18 +13,20 @@ namespace slimpack {
 
 RowStore::RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder,
                    std::vector<bool> offloads)
-    : segments_(
-          regroup(packs, [&](const MicroPack& pack) { return row_share(pack, holder.replica); })),
-      hidden_segments_(regroup(packs,
-                               [&](const MicroPack& pack) {
-                                 return hidden_share(row_share(pack, holder.replica), holder.tensor,
-                                                     holder.index);
-                               })),
+    : segments_(regroup(packs,
+                        [&](const MicroPack& pack, std::size_t slice) {
+                          return PackShare(pack, holder.replica).of(slice);
+                        })),
+      hidden_segments_(regroup(
+          packs,
+          [&](const MicroPack& pack, std::size_t slice) {
+            return PackShare(pack, holder.replica).hidden(holder.tensor, holder.index).of(slice);
+          })),
       kept_(layers, std::vector<Kept>(packs.forward.size())),
       none_(layers),
       offloads_(std::move(offloads)) {
   for (const MicroPack& pack : packs.forward)
-    forward_rows_.push_back(row_share(pack, holder.replica).rows(pack));
+    forward_rows_.push_back(PackShare(pack, holder.replica).rows());
 }
 
 void RowStore::put(PackId forward, std::size_t layer, LayerRows rows) {

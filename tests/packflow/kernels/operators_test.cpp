@@ -73,7 +73,7 @@ TEST(Rope, TurnsEachPairByPositionTimesItsFrequency) {
   const MicroPack pack =
       pack_of({{SequenceId(0), Tokens(7), Tokens(9)}, {SequenceId(3), Tokens(0), Tokens(1)}});
   const at::Tensor x = random_tensor(rng, {3, 2, 6});
-  const at::Tensor y = rotate(x, rope.rows(pack));
+  const at::Tensor y = rotate(x, rope.rows({pack, ReplicaId(0)}));
   const double positions[] = {7, 8, 0};
   for (int t = 0; t < 3; ++t)
     for (int n = 0; n < 2; ++n)
@@ -89,7 +89,8 @@ TEST(Rope, TurnsEachPairByPositionTimesItsFrequency) {
 TEST(Rope, RotatingBackUndoesTheRotation) {
   Rng rng(3);
   const Rope rope(rope_shape(8, 1e4), Dtype::kFp64, Tokens(64));
-  const RopeRows rows = rope.rows(pack_of({{SequenceId(0), Tokens(11), Tokens(40)}}));
+  const RopeRows rows =
+      rope.rows({pack_of({{SequenceId(0), Tokens(11), Tokens(40)}}), ReplicaId(0)});
   const at::Tensor x = random_tensor(rng, {29, 3, 8});
   const at::Tensor back = at::empty_like(x);
   rotate_back(rotate(x, rows), rows, back);
@@ -99,7 +100,7 @@ TEST(Rope, RotatingBackUndoesTheRotation) {
 TEST(Rope, TakesNoCopyOfItsTablesForASingleSlice) {
   const Rope rope(rope_shape(4, 1e4), Dtype::kFp64, Tokens(16));
   const auto rows = [&](std::int64_t begin, std::int64_t end) {
-    return rope.rows(pack_of({{SequenceId(0), Tokens(begin), Tokens(end)}}));
+    return rope.rows({pack_of({{SequenceId(0), Tokens(begin), Tokens(end)}}), ReplicaId(0)});
   };
   EXPECT_TRUE(rows(2, 5).cos.is_alias_of(rows(4, 9).cos));
   EXPECT_EQ(rows(2, 5).sin.sizes(), (std::vector<std::int64_t>{3, 1, 2}));

@@ -86,8 +86,11 @@ ScheduledPlan random_step(const JsonFields& step, const Costs& cost,
   Rng rng(static_cast<std::uint64_t>(step.integer("random")));
   const StageLayout layout = layout_of(step, cost, lengths);
   ScheduledPlan out;
-  out.plan = testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")),
-                                  layout.stages(), testing::MergedAt::kAnywhere);
+  out.plan =
+      testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")),
+                           layout.stages(), testing::MergedAt::kAnywhere,
+                           step.has("zoned") && step.boolean("zoned") ? testing::Zoning::kZones
+                                                                      : testing::Zoning::kWhole);
   out.plan.layout = layout;
   for (const auto& name : step.array("recompute"))
     out.plan.recompute.push_back(*recompute_from(name.get<std::string>()));

@@ -179,6 +179,13 @@ def test_fp64_gradients_on_any_grid_equal_autograd_on_each_document(seed, tmp_pa
     assert_fp64_gradients_equal_autograd(random_grid(seed), seed, tmp_path)
 
 
+@pytest.mark.parametrize("seed", range(1300, 1360))
+def test_fp64_gradients_of_zones_equal_autograd(seed, tmp_path):
+    grid = random_grid(seed, [g for g in GRIDS if g[1] > 1])
+    grid[-1]["zoned"] = True
+    assert_fp64_gradients_equal_autograd(grid, seed, tmp_path)
+
+
 def with_stages_per_rank(case, count):
     """The case with so many stages on each of its pipeline ranks, which are at least two."""
     family, sizes, sequences, plan = case

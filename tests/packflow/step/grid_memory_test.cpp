@@ -224,30 +224,45 @@ TEST(GridMemory, OfSplitBackwardsIsWithinTwoPercent) {
              "split");
 }
 
+/// Documents on one replica or shared by several, cut anywhere, split anywhere.
+GridStep random_grid_step(std::uint64_t seed, testing::Zoning zoning) {
+  Rng rng(seed);
+  const int stages = 1 + static_cast<int>(rng.below(2));
+  SequenceLengths lengths;
+  for (int i = 0; i < 5; ++i) lengths.emplace_back(200 + static_cast<std::int64_t>(rng.below(600)));
+  GridStep step;
+  step.plan = testing::random_step(rng, lengths, 1 + rng.below(4), stages,
+                                   testing::MergedAt::kAnywhere, zoning);
+  step.schedules = testing::RandomOrders(rng, step.plan, kChannelSlots).draw();
+  if (rng.below(2) == 0) testing::split_some(rng, step.plan, step.schedules);
+  const bool fp32 = rng.below(2) == 0;
+  step.cost =
+      cost_from_hardware(grid_shape(2 * stages, rng.below(2) == 0),
+                         fp32 ? Dtype::kFp32 : Dtype::kFp64, HardwareSpec{}, 1 << rng.below(2), 4);
+  const std::vector<Recompute> each = testing::recomputations_of_cpu();
+  for (std::int64_t l = 0; l < 2 * stages; ++l)
+    step.plan.recompute.push_back(each[rng.below(each.size())]);
+  return step;
+}
+
 TEST(GridMemory, OfRandomStepsIsWithinTwoPercent) {
-  // Documents on one replica or merged over several, cut anywhere, split anywhere.
   Ratios ratios;
   for (std::uint64_t seed = 1; seed <= 16; ++seed) {
-    Rng rng(seed);
-    const int stages = 1 + static_cast<int>(rng.below(2));
-    SequenceLengths lengths;
-    for (int i = 0; i < 5; ++i)
-      lengths.emplace_back(200 + static_cast<std::int64_t>(rng.below(600)));
-    GridStep step;
-    step.plan =
-        testing::random_step(rng, lengths, 1 + rng.below(4), stages, testing::MergedAt::kAnywhere);
-    step.schedules = testing::RandomOrders(rng, step.plan, kChannelSlots).draw();
-    if (rng.below(2) == 0) testing::split_some(rng, step.plan, step.schedules);
-    const bool fp32 = rng.below(2) == 0;
-    step.cost = cost_from_hardware(grid_shape(2 * stages, rng.below(2) == 0),
-                                   fp32 ? Dtype::kFp32 : Dtype::kFp64, HardwareSpec{},
-                                   1 << rng.below(2), 4);
-    const std::vector<Recompute> each = testing::recomputations_of_cpu();
-    for (std::int64_t l = 0; l < 2 * stages; ++l)
-      step.plan.recompute.push_back(each[rng.below(each.size())]);
+    const GridStep step = random_grid_step(seed, testing::Zoning::kWhole);
     compare(step, fmt::format("seed {}, tp {}", seed, step.cost.tp), kLeast, kTwoPercent, ratios);
   }
   ratios.print("random steps");
+}
+
+TEST(GridMemory, OfZonesIsAtMostWhatIsPredicted) {
+  // What zones hold while they take turns counts together (memory_model.h).
+  constexpr Bounds kUpperBound{0.98, 1.2};
+  Ratios ratios;
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const GridStep step = random_grid_step(seed, testing::Zoning::kZones);
+    compare(step, fmt::format("seed {}, tp {}", seed, step.cost.tp), kLeast, kUpperBound, ratios);
+  }
+  ratios.print("zones");
 }
 
 TEST(GridMemory, OfAnEnginesThreadsIsWithinTwoPercent) {

@@ -25,9 +25,11 @@ struct GridStep {
   [[nodiscard]] SimulationResult predict() const {
     const RecomputingCosts recomputed = with_recompute(cost, plan.recompute);
     std::vector<ReplicaPacks> tasks;
-    for (const ReplicaPlan& replica : plan.replicas) {
-      tasks.push_back({replica.packs, task_times(recomputed, plan.layout, replica.packs),
-                       task_bytes(recomputed, plan.layout, replica.packs, plan.lengths)});
+    for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
+      const PackPlan& packs = plan.replicas[r].packs;
+      tasks.push_back(
+          {packs, task_times(recomputed, plan.layout, packs),
+           task_bytes(recomputed, plan.layout, packs, plan.lengths, Counted::kAll, ReplicaId(r))});
       add_exchanges(tasks.back(), recomputed, plan.layout, schedules[tasks.size() - 1].exchanges);
     }
     return simulate(tasks, schedules);

@@ -29,6 +29,7 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
         family, sizes, sequences, plan = with_stages_per_rank(case, stages) if stages > 1 else case
         plan["spread_vocabulary"] = i >= 2 * len(GRIDS[ranks]) + len(rings)
         plan["exchange_context"] = i % 2 == 1
+        plan["zoned"] = i >= len(GRIDS[ranks]) and plan["dp"] > 1
         model = use_fp64_casts(make_model(family, i, torch.float64, **sizes))
         folder = tmp_path / str(i)
         cases.append((model, sequences, plan, folder))

@@ -100,11 +100,13 @@ class WatchedRowExchange final : public RowExchange {
 class WatchedShifts final : public Shifts {
  public:
   explicit WatchedShifts(WatchedGroup group) : group_(std::move(group)) {}
-  void start_shift(std::vector<at::Tensor> tensors, std::int32_t step, std::int64_t rows) override {
-    group_.watched("start_shift", {}, [&] { inner().start_shift(std::move(tensors), step, rows); });
+  void start_shift(std::vector<at::Tensor> tensors, const Zone& circle, std::int32_t step,
+                   std::int64_t rows) override {
+    group_.watched("start_shift", {},
+                   [&] { inner().start_shift(std::move(tensors), circle, step, rows); });
   }
-  std::vector<at::Tensor> finish_shift() override {
-    return group_.watched("finish_shift", {}, [&] { return inner().finish_shift(); });
+  std::vector<at::Tensor> finish_shift(const Zone& circle) override {
+    return group_.watched("finish_shift", {}, [&] { return inner().finish_shift(circle); });
   }
 
  private:
