@@ -20,7 +20,8 @@ LAYERS = [
     ["workload"],
     ["plan"],
     ["cost"],  # above plan: its costs are those of MicroPacks
-    ["schedule", "solver", "baselines", "zones"],
+    ["zones"],
+    ["schedule", "solver", "baselines"],
     ["sim"],
     ["packflow/device"],
     ["packflow/ranks"],

@@ -71,6 +71,12 @@ constexpr std::array kBaselines{
              .merges = true,
              .interleaves = true,
              .group = token_balanced_group},
+    Baseline{.name = "zeppelin",
+             .about = "one rank, a node or several nodes by sequence length, 1F1B (Zeppelin)",
+             .plan = zeppelin_plan,
+             .tunings = zeppelin_tunings,
+             .merges = true,
+             .interleaves = true},
 };
 
 }  // namespace

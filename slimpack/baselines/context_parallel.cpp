@@ -24,12 +24,6 @@ std::int32_t largest_merge(const Costs& cost) {
   return 1 << std::min<std::size_t>(cost.merge.size(), 30);
 }
 
-/// The largest group of one size for all packs.
-std::int32_t largest_group(const BaselineInput& input) {
-  const std::int32_t divides = input.job.replicas & -input.job.replicas;
-  return std::min(divides, largest_merge(input.cost));
-}
-
 std::int32_t power_of_two_above(std::int64_t count) {
   return static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint64_t>(count)));
 }
@@ -49,6 +43,25 @@ std::vector<MicroPack> packs_of(const SharingGroup& group, const SequenceLengths
 
 }  // namespace
 
+std::int32_t largest_group(const BaselineInput& input) {
+  const std::int32_t divides = input.job.replicas & -input.job.replicas;
+  return std::min(divides, largest_merge(input.cost));
+}
+
+Tokens shared_tokens(const BaselineInput& input, std::int32_t largest) {
+  const Tokens share = input.tuning.share > Tokens(0) ? input.tuning.share : kPublishedShare;
+  return std::max(share, Tokens(ceil_divide(input.job.context.count(), largest)));
+}
+
+std::vector<Tuning> share_tunings(const BaselineInput& input, std::int32_t largest) {
+  const Tokens least(ceil_divide(input.job.context.count(), largest));
+  std::vector<Tokens> shares{Tokens(0)};
+  for (Tokens share = kLeastShare; share < input.job.context; share = share * 2)
+    if (share >= least && share != kPublishedShare) shares.push_back(share);
+  shares.push_back(input.job.context);
+  return varied({Tuning{}}, &Tuning::share, shares);
+}
+
 std::int32_t ContextSharing::replicas_for(Tokens length) const {
   return power_of_two_above(ceil_divide(length.count(), per_replica.count()));
 }
@@ -57,8 +70,7 @@ ContextSharing context_sharing(const BaselineInput& input) {
   const auto replicas = static_cast<std::uint32_t>(input.job.replicas);
   const auto largest =
       std::min(static_cast<std::int32_t>(std::bit_floor(replicas)), largest_merge(input.cost));
-  const Tokens share = input.tuning.share > Tokens(0) ? input.tuning.share : kPublishedShare;
-  return {std::max(share, Tokens(ceil_divide(input.job.context.count(), largest))), largest};
+  return {shared_tokens(input, largest), largest};
 }
 
 BaselinePlan context_parallel_plan(const BaselineInput& input,
@@ -88,15 +100,8 @@ BaselinePlan context_parallel_plan(const BaselineInput& input,
   return out;
 }
 
-/// Shares from 1,024 tokens to the context, each twice the one before.
 std::vector<Tuning> context_parallel_tunings(const BaselineInput& input) {
-  const Tokens least =
-      Tokens(ceil_divide(input.job.context.count(), context_sharing(input).largest));
-  std::vector<Tokens> shares{Tokens(0)};
-  for (Tokens share = kLeastShare; share < input.job.context; share = share * 2)
-    if (share >= least && share != kPublishedShare) shares.push_back(share);
-  shares.push_back(input.job.context);
-  return varied({Tuning{}}, &Tuning::share, shares);
+  return share_tunings(input, context_sharing(input).largest);
 }
 
 std::int32_t token_balanced_group(const BaselineInput& input) {

@@ -51,6 +51,20 @@ namespace slimpack {
 [[nodiscard]] std::vector<Tuning> token_balanced_tunings(const BaselineInput& input);
 [[nodiscard]] std::int32_t token_balanced_group(const BaselineInput& input);
 
+/// Zeppelin: which ranks share a sequence follows from its length (zones/partition.h).
+[[nodiscard]] BaselinePlan zeppelin_plan(const BaselineInput& input,
+                                         const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> zeppelin_tunings(const BaselineInput& input);
+
+/// The largest group of one size for all packs: a power of two that divides the replicas, at most
+/// the largest merge that the cost model knows.
+[[nodiscard]] std::int32_t largest_group(const BaselineInput& input);
+/// The tokens of a shared pack that one replica takes: the tuning's, else 8,192; more where
+/// `largest` replicas could not hold the context otherwise.
+[[nodiscard]] Tokens shared_tokens(const BaselineInput& input, std::int32_t largest);
+/// Shares from 1,024 tokens to the context, each twice the one before.
+[[nodiscard]] std::vector<Tuning> share_tunings(const BaselineInput& input, std::int32_t largest);
+
 /// The tokens that a pack holds: the tuning's, else the context.
 [[nodiscard]] Tokens pack_tokens(const BaselineInput& input);
 /// The sizes of packs that are tried: the context (0), and shares of it down to a quarter, as far

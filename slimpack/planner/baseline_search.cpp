@@ -5,6 +5,7 @@
 #include "slimpack/planner/baseline_search.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "slimpack/plan/paired_packs.h"
@@ -125,11 +126,18 @@ BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
           .exchange_context = choices.exchange_context};
 }
 
-BaselineQuestion slimpipe_alone(const Job& job, const SequenceLengths& lengths,
+BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
                                 const Choices& choices, const Costs& cost) {
   BaselineQuestion question = all_baselines(job, lengths, choices, cost);
-  question.baselines = std::span(&baseline_named("slimpipe"), 1);
+  question.baselines = std::span(&baseline_named(to_string(choices.planner)), 1);
+  question.most_merged = largest_group(job, cost);
   return question;
+}
+
+std::int32_t largest_group(const Job& job, const Costs& cost) {
+  const auto replicas = std::bit_floor(static_cast<std::uint32_t>(job.replicas));
+  return std::min(static_cast<std::int32_t>(replicas),
+                  std::int32_t{1} << std::min<std::size_t>(cost.merge.size(), 30));
 }
 
 BaselineSearchResult search_baselines(const BaselineQuestion& question) {

@@ -38,9 +38,13 @@ struct BaselineQuestion {
 [[nodiscard]] BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
                                              const Choices& choices, const Costs& cost);
 
-/// slimpipe alone.
-[[nodiscard]] BaselineQuestion slimpipe_alone(const Job& job, const SequenceLengths& lengths,
+/// The baseline that choices.planner names: slimpipe or zeppelin. It shares packs between as many
+/// replicas as the costs know.
+[[nodiscard]] BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
                                               const Choices& choices, const Costs& cost);
+
+/// As many replicas as the job has and the costs know: a power of two.
+[[nodiscard]] std::int32_t largest_group(const Job& job, const Costs& cost);
 
 struct BaselineSearchResult {
   std::optional<RatedPlan> step;  ///< keeps the cap; with its prediction

@@ -1,7 +1,6 @@
 #include "slimpack/planner/baseline_step.h"
 
 #include <algorithm>
-#include <bit>
 #include <span>
 #include <utility>
 
@@ -15,13 +14,6 @@
 
 namespace slimpack {
 namespace {
-
-/// As many replicas as the job has and the costs know.
-std::int32_t largest_group(const Job& job, const Costs& cost) {
-  const auto replicas = std::bit_floor(static_cast<std::uint32_t>(job.replicas));
-  return std::min(static_cast<std::int32_t>(replicas),
-                  std::int32_t{1} << std::min<std::size_t>(cost.merge.size(), 30));
-}
 
 TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
                     const Choices& choices, const Costs& known, bool tuned) {

@@ -25,12 +25,12 @@ Bytes single_need(const StepProblem& problem, Tokens length) {
                                   job, problem.cost),
                      problem.cost)
         .bytes;
-  const bool slimpipe = problem.choices.planner == PlannerKind::kSlimpipe;
+  const bool ours = problem.choices.planner == PlannerKind::kSlimpack;
   BaselineQuestion others =
-      (slimpipe ? slimpipe_alone : all_baselines)(job, lengths, problem.choices, problem.cost);
+      (ours ? all_baselines : named_baseline)(job, lengths, problem.choices, problem.cost);
   others.recomputations = {{problem.cost.recompute, false}};
   const BaselineSearchResult found = search_baselines(others);
-  if (slimpipe) return found.least_need->bytes;
+  if (!ours) return found.least_need->bytes;
   const StepProblem single{job, lengths, problem.choices, problem.cost};
   const Bytes searched = search_step(paced(single)).least_need.bytes;
   return found.least_need ? std::min(searched, found.least_need->bytes) : searched;

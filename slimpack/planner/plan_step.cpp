@@ -392,11 +392,12 @@ Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choice
   return out;
 }
 
-/// In its best setting. Ranks exchange attention if the choices allow it.
-Attempt make_slimpipe(const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                      const Costs& cost) {
+/// The baseline that the choices name, in its best setting. Ranks exchange attention if the choices
+/// allow it.
+Attempt make_named(const Job& job, const SequenceLengths& lengths, const Choices& choices,
+                   const Costs& cost) {
   require_packable(job, lengths);
-  BaselineSearchResult found = search_baselines(slimpipe_alone(job, lengths, choices, cost));
+  BaselineSearchResult found = search_baselines(named_baseline(job, lengths, choices, cost));
   Attempt out{std::move(found.step), {}};
   if (!out.step) out.least = {*found.least_need, found.leanest->plan.recompute};
   return out;
@@ -410,15 +411,16 @@ Attempt make_step(const Job& job, const SequenceLengths& lengths, const Choices&
     case PlannerKind::kPacked:
       return make_packed(job, lengths, choices, cost);
     case PlannerKind::kSlimpipe:
-      return make_slimpipe(job, lengths, choices, cost);
+    case PlannerKind::kZeppelin:
+      return make_named(job, lengths, choices, cost);
   }
   return search_slimpack(job, lengths, choices, cost, progress);
 }
 
 void set_lower_bound(const Job& job, const SequenceLengths& lengths, const Choices& choices,
                      const Costs& cost, RatedPlan& step) {
-  CutLimits limits{choices.most_merged, choices.granularity, choices.recompute,
-                   choices.exchange_context};
+  CutLimits limits{std::max(choices.most_merged, most_merged(step.plan)), choices.granularity,
+                   choices.recompute, choices.exchange_context};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
   step.lower_bound = step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute), limits);
 }

@@ -108,10 +108,11 @@ struct PlanOutcome {
 /// With kSlimpack, the baselines' steps in all their settings (planner/baseline_step.h) are
 /// candidates, too, where no sequence is longer than the context. So the step is never longer than
 /// that of a tuned baseline that keeps the cap and `most_merged`. kPacked gives the best-fit
-/// baseline's step as published, kSlimpipe the slimpipe baseline's best one. Deterministic without
-/// a time budget. `progress`, if set, is called after each candidate. Throws InvalidInput for input
+/// baseline's step as published, kSlimpipe and kZeppelin the best one of the baseline of that name;
+/// kZeppelin shares MicroPacks between as many replicas as the costs know. Deterministic without a
+/// time budget. `progress`, if set, is called after each candidate. Throws InvalidInput for input
 /// that makes no sense (no sequences, an empty sequence, a sequence longer than the context with
-/// kPacked or kSlimpipe).
+/// another planner than kSlimpack).
 [[nodiscard]] PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths,
                                     const Choices& choices, const Costs& cost,
                                     const std::function<void()>& progress = nullptr);

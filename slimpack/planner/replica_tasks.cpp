@@ -77,8 +77,9 @@ RankNeed step_need(const RatedPlan& step, const Costs& cost) {
 }
 
 Bytes host_need(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                const SequenceLengths& lengths, const Schedule& order) {
-  return largest_need(schedule_memory(packs, order, host_bytes(cost, layout, packs, lengths)))
+                const SequenceLengths& lengths, const Schedule& order, ReplicaId replica) {
+  return largest_need(
+             schedule_memory(packs, order, host_bytes(cost, layout, packs, lengths, replica)))
       .bytes;
 }
 
@@ -89,7 +90,7 @@ Bytes host_need(const RatedPlan& step, const Costs& cost) {
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
     const ReplicaPlan& plan = step.plan.replicas[r];
     most = std::max(most, host_need(recomputing, step.plan.layout, in_own_ids(plan),
-                                    own_lengths(step.plan, plan), step.schedules[r]));
+                                    own_lengths(step.plan, plan), step.schedules[r], ReplicaId(r)));
   }
   return most;
 }

@@ -37,7 +37,7 @@ namespace slimpack {
 /// The same of one replica's packs in this order. `lengths`: by the packs' sequence ids.
 [[nodiscard]] Bytes host_need(const RecomputingCosts& cost, const StageLayout& layout,
                               const PackPlan& packs, const SequenceLengths& lengths,
-                              const Schedule& order);
+                              const Schedule& order, ReplicaId replica);
 
 /// Whether a step whose ranks hold `need` at most keeps the cap, and its offloaded rows keep
 /// cost.host_memory.

@@ -372,7 +372,7 @@ bool UnitSearch::fits_host(const Trial& trial, const Schedule& order) const {
   for (std::size_t i = 0; i < trial.replicas.size(); ++i) {
     const PackPlan& packs = trial.replicas[i].packs;
     if (host_need(cost, problem_.job.layout, packs, unit_.replicas[i].lengths,
-                  own_order(order, packs)) > cost.host_memory)
+                  own_order(order, packs), unit_.replicas[i].replica) > cost.host_memory)
       return false;
   }
   return true;

@@ -106,6 +106,8 @@ std::string_view to_string(PlannerKind kind) {
       return "packed";
     case PlannerKind::kSlimpipe:
       return "slimpipe";
+    case PlannerKind::kZeppelin:
+      return "zeppelin";
   }
   SLIMPACK_CHECK(false, "planner kind {}", static_cast<int>(kind));
   return {};

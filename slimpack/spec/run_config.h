@@ -21,6 +21,7 @@ enum class PlannerKind : std::uint8_t {
   kSlimpack,  ///< sliced, asymmetric MicroPacks under the modified 1F1B
   kPacked,    ///< whole documents in context-sized packs under plain 1F1B, as most users run today
   kSlimpipe,  ///< slices of equal tokens under interleaved 1F1B (baselines/baseline.h)
+  kZeppelin,  ///< whole documents, each on a rank, a node or several nodes by its length (likewise)
 };
 [[nodiscard]] std::string_view to_string(PlannerKind kind);
 

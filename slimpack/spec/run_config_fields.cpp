@@ -295,10 +295,13 @@ std::vector<ConfigField> plan_fields() {
   using R = RunConfig;
   using P = PlanConfig;
   return {
-      choice(
-          {"plan", "planner", "packed = whole documents, 1F1B; slimpipe = slices of equal length"},
-          &R::plan, &P::planner,
-          std::array{PlannerKind::kSlimpack, PlannerKind::kPacked, PlannerKind::kSlimpipe}),
+      choice({"plan", "planner",
+              "packed = whole documents, 1F1B; slimpipe = slices of equal length; zeppelin = "
+              "documents on "
+              "one rank, a node or several nodes by length"},
+             &R::plan, &P::planner,
+             std::array{PlannerKind::kSlimpack, PlannerKind::kPacked, PlannerKind::kSlimpipe,
+                        PlannerKind::kZeppelin}),
       integer({"plan", "granularity", "the search cuts at multiples of this many tokens"}, &R::plan,
               &P::granularity, 1, kMaxTokens),
       memory_cap(),

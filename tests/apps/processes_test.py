@@ -26,7 +26,8 @@ GRIDS = {
     4: [["parallel.pp=2", "parallel.dp=2"], ["parallel.dp=4", "train.dtype=bf16"],
         ["parallel.pp=2", "parallel.dp=2", "parallel.stages_per_rank=2"],
         ["parallel.pp=2", "parallel.tp=2", "parallel.spread_vocabulary=true"],
-        ["parallel.pp=2", "parallel.tp=2", "parallel.exchange_context=true"]],
+        ["parallel.pp=2", "parallel.tp=2", "parallel.exchange_context=true"],
+        ["parallel.dp=4", "plan.planner=zeppelin"]],
     8: [["parallel.pp=2", "parallel.dp=2", "parallel.tp=2", "train.dtype=fp64"]],
 }
 LONG = ["data.step_tokens=400", "train.steps=100000"]

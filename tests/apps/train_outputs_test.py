@@ -158,12 +158,21 @@ def one_stage_losses(workspace):
     return losses(workspace.train("one-stage", "train.steps=4", "plan.planner=packed"))
 
 
-@pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe"])
+@pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe", "zeppelin"])
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_every_plan_trains_along_the_same_losses(workspace, one_stage_losses, planner, stages):
     folder = workspace.train(f"{planner}-{stages}", "train.steps=4", f"plan.planner={planner}",
                              f"parallel.pp={stages}")
     assert losses(folder) == pytest.approx(one_stage_losses, rel=1e-4)
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_zones_train_along_the_same_losses(workspace, one_stage_losses, stages):
+    folder = workspace.train(f"zones-{stages}", "train.steps=4", "plan.planner=zeppelin",
+                             f"parallel.pp={stages}", "parallel.dp=4", "plan.most_merged=4")
+    assert losses(folder) == pytest.approx(one_stage_losses, rel=1e-4)
+    packs = json.loads((folder / "plan.json").read_text())["plan"]["replicas"][0]["forward"]
+    assert all(pack["zones"] for pack in packs)
 
 
 def test_split_backwards_train_like_whole_ones(workspace):

@@ -49,8 +49,9 @@ std::vector<ReplicaPacks> costed(const RatedPlan& step, const Costs& cost,
     Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
     if (!speed.empty()) replication.speed = speed[r];
     const PackPlan& packs = step.plan.replicas[r].packs;
-    out.push_back({packs, task_times(recomputing, layout, packs, replication),
-                   task_bytes(recomputing, layout, packs, step.plan.lengths)});
+    out.push_back(
+        {packs, task_times(recomputing, layout, packs, replication),
+         task_bytes(recomputing, layout, packs, step.plan.lengths, Counted::kAll, ReplicaId(r))});
     add_exchanges(out.back(), recomputing, layout, step.schedules[r].exchanges, replication);
   }
   return out;

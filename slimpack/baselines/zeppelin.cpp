@@ -1,0 +1,132 @@
+// Zeppelin (arXiv:2509.21841): all ranks of a group run a micro-batch together, and each sequence
+// of it is shared by one rank, by the ranks of a node, or by those of several nodes.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "slimpack/baselines/makers.h"
+#include "slimpack/baselines/packed.h"
+#include "slimpack/baselines/step_builder.h"
+#include "slimpack/zones/partition.h"
+
+namespace slimpack {
+namespace {
+
+/// A rank holds at most so many times its share of a micro-batch. With exactly its share, packing
+/// would leave no room for the last sequences, and all would become one ring.
+constexpr std::int64_t kRoom = 2;
+
+/// Replicas of one node, where every pipeline has its ranks side by side.
+std::int32_t replicas_per_node(const BaselineInput& input, std::int32_t group) {
+  const std::int32_t ranks = input.job.layout.ranks() * input.cost.tp;
+  const std::int32_t on_node =
+      input.cost.ranks_per_node == 0 ? group : std::max(1, input.cost.ranks_per_node / ranks);
+  return std::gcd(group, on_node);
+}
+
+/// All stages' layers, forward and backward, in a pack that so many replicas share.
+PackCost shared_cost(const BaselineInput& input, std::int32_t replicas) {
+  PackCost sum;
+  for (std::int32_t s = 0; s < input.job.layout.stages(); ++s)
+    for (const Pass pass : kWholePasses)
+      sum = sum + stage_cost(input.cost, input.job.layout, StageId(s), pass, replicas);
+  return sum;
+}
+
+/// From how many tokens on the pairs of a sequence take each of `replicas` longer than what sharing
+/// it adds: pairs L²/2 against a time per pack and one per token.
+Tokens crossover(const BaselineInput& input, std::int32_t replicas) {
+  const PackCost alone = shared_cost(input, 1), shared = shared_cost(input, replicas);
+  const double pack = shared.per_pack - alone.per_pack;
+  const double token = shared.per_token - alone.per_token / replicas;
+  const double square = shared.per_pair / 2;
+  if (square <= 0) return Tokens(0);
+  const double length = (token + std::sqrt(token * token + 4 * square * pack)) / (2 * square);
+  return Tokens(std::llround(std::min(length, 1e9)));
+}
+
+/// Sizes of zones are powers of two, as those of all shared packs. Zeppelin's own are nodes times
+/// any number.
+Zone widened(const Zone& zone, std::int32_t group) {
+  const auto size = static_cast<std::int32_t>(std::bit_ceil(static_cast<unsigned>(zone.size)));
+  return {std::min(zone.first, group - size), size};
+}
+
+/// The partition of micro-batches of one size.
+class MicroBatches {
+ public:
+  explicit MicroBatches(const BaselineInput& input)
+      : lengths_(input.lengths),
+        group_(input.tuning.group > 0 ? input.tuning.group : largest_group(input)),
+        share_(shared_tokens(input, group_)),
+        problem_{.ranks = group_, .rank_tokens = share_ * kRoom} {
+    if (group_ == 1) return;
+    const std::int32_t on_node = replicas_per_node(input, group_);
+    problem_.links.ranks_per_node = on_node;
+    if (on_node > 1) crossovers_.node = crossover(input, on_node);
+    if (2 * on_node <= group_) crossovers_.across = crossover(input, 2 * on_node);
+  }
+
+  [[nodiscard]] std::int32_t group() const { return group_; }
+  /// Their sequences, as a data loader hands them out.
+  [[nodiscard]] SequencePacks sequences() const {
+    return pack_sequences(lengths_, all_sequences(lengths_), share_ * group_,
+                          Packing::kConcatenated);
+  }
+  /// Wide zones come first: what comes from other nodes is waited for longest.
+  [[nodiscard]] MicroPack pack(const std::vector<SequenceId>& ids) const {
+    if (group_ == 1) return whole_pack(lengths_, ids);
+    SequenceLengths own;
+    for (const SequenceId id : ids) own.push_back(lengths_[id.index()]);
+    const Zones zones = zeppelin_zones(own, problem_, crossovers_);
+    std::vector<std::pair<Zone, SequenceId>> placed;
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      placed.emplace_back(widened(zones[i], group_), ids[i]);
+    std::ranges::stable_sort(
+        placed, {}, [](const auto& one) { return std::tuple(-one.first.size, one.first.first); });
+    MicroPack pack{{}, group_};
+    for (const auto& [zone, id] : placed) {
+      pack.slices.push_back({id, Tokens(0), lengths_[id.index()]});
+      pack.zones.push_back(zone);
+    }
+    return pack;
+  }
+
+ private:
+  const SequenceLengths& lengths_;
+  std::int32_t group_;
+  Tokens share_;
+  ZoneProblem problem_;
+  ZoneCrossovers crossovers_;
+};
+
+}  // namespace
+
+BaselinePlan zeppelin_plan(const BaselineInput& input,
+                           const std::vector<SequencePacks>& /*shares*/) {
+  const MicroBatches batches(input);
+  const auto replicas = static_cast<std::size_t>(input.job.replicas);
+  const auto group = static_cast<std::size_t>(batches.group());
+  std::vector<PackPlan> of_group(replicas / group);
+  std::size_t next = 0;
+  for (const auto& ids : batches.sequences())
+    of_group[next++ % of_group.size()].forward.push_back(batches.pack(ids));
+  std::vector<PackPlan> of_replica;
+  for (PackPlan& packs : of_group) {
+    packs.backward = packs.forward;
+    of_replica.insert(of_replica.end(), group, packs);
+  }
+  return {.plan = step_of(input.job.layout, input.lengths, std::move(of_replica))};
+}
+
+std::vector<Tuning> zeppelin_tunings(const BaselineInput& input) {
+  std::vector<Tuning> tunings = share_tunings(input, largest_group(input));
+  for (std::int32_t group = largest_group(input) / 2; group > 1; group /= 2)
+    tunings.push_back({.group = group});
+  return tunings;
+}
+
+}  // namespace slimpack
