@@ -76,7 +76,8 @@ constexpr std::array kBaselines{
              .plan = zeppelin_plan,
              .tunings = zeppelin_tunings,
              .merges = true,
-             .interleaves = true},
+             .interleaves = true,
+             .group = zeppelin_group},
 };
 
 }  // namespace

@@ -55,6 +55,7 @@ namespace slimpack {
 [[nodiscard]] BaselinePlan zeppelin_plan(const BaselineInput& input,
                                          const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> zeppelin_tunings(const BaselineInput& input);
+[[nodiscard]] std::int32_t zeppelin_group(const BaselineInput& input);
 
 /// The largest group of one size for all packs: a power of two that divides the replicas, at most
 /// the largest merge that the cost model knows.

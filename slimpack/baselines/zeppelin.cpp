@@ -60,7 +60,7 @@ class MicroBatches {
  public:
   explicit MicroBatches(const BaselineInput& input)
       : lengths_(input.lengths),
-        group_(input.tuning.group > 0 ? input.tuning.group : largest_group(input)),
+        group_(zeppelin_group(input)),
         share_(shared_tokens(input, group_)),
         problem_{.ranks = group_, .rank_tokens = share_ * kRoom} {
     if (group_ == 1) return;
@@ -104,6 +104,10 @@ class MicroBatches {
 };
 
 }  // namespace
+
+std::int32_t zeppelin_group(const BaselineInput& input) {
+  return input.tuning.group > 0 ? input.tuning.group : largest_group(input);
+}
 
 BaselinePlan zeppelin_plan(const BaselineInput& input,
                            const std::vector<SequencePacks>& /*shares*/) {
