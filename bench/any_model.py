@@ -28,7 +28,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 ROOT = Path(__file__).resolve().parent.parent
 if __name__ == "__main__":  # before torch: processes that this one starts inherit it
-    build = os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python"))
+    build = os.environ.get("SLIMPACK_BUILD", str(ROOT / "build" / "release")) + "/python"
     os.environ["PYTHONPATH"] = os.pathsep.join([build, *sys.path])
     sys.path.insert(0, build)
 

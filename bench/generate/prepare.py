@@ -29,7 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":  # before slimpack: processes that this one starts inherit it
-    build = os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python"))
+    build = os.environ.get("SLIMPACK_BUILD", str(ROOT / "build" / "release")) + "/python"
     os.environ["PYTHONPATH"] = os.pathsep.join([build, os.environ.get("PYTHONPATH", "")])
     sys.path[1:1] = [build, str(ROOT / "examples")]
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
-    sys.path.insert(1, os.environ.get("SLIMPACK_PYTHON", str(ROOT / "build" / "release" / "python")))
+    sys.path.insert(1, os.environ.get("SLIMPACK_BUILD", str(ROOT / "build" / "release")) + "/python")
 
 import torch
 from fixed_tree import TreeSize, fastest_tree

@@ -104,7 +104,7 @@ def test_prompts_are_the_longest_documents_joined(tmp_path):
 def test_bad_input_ends_with_one_line(arguments, message, tmp_path):
     done = subprocess.run([sys.executable, BENCH / "rivals.py", "--out", tmp_path, *arguments],
                           capture_output=True, text=True, check=False, cwd=tmp_path,
-                          env={**environment(), "SLIMPACK_PYTHON": str(BUILD / "python")})
+                          env={**environment(), "SLIMPACK_BUILD": str(BUILD)})
     assert done.returncode == 2, done.stderr
     assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

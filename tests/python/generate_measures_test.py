@@ -62,7 +62,7 @@ def measure(program, out, *arguments):
     done = subprocess.run([sys.executable, BENCH / f"{program}.py", "--out", out, "--model", "tiny",
                            "--precision", "fp32", "--threads", "1", "--json", file, *arguments],
                           capture_output=True, text=True, check=False,
-                          env={**environment(), "SLIMPACK_PYTHON": str(BUILD / "python")})
+                          env={**environment(), "SLIMPACK_BUILD": str(BUILD)})
     assert done.returncode == 0, done.stderr
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     return json.loads(file.read_text()), done.stdout
@@ -86,7 +86,7 @@ def agreement(out, model, precision):
     done = subprocess.run([sys.executable, BENCH / "agreement.py", "--out", out, "--model", model,
                            "--precision", precision, "--prompts", "2", "--new", "20", "--json",
                            out / "agreement.json"], capture_output=True, text=True, check=False,
-                          env={**environment(), "SLIMPACK_PYTHON": str(BUILD / "python")})
+                          env={**environment(), "SLIMPACK_BUILD": str(BUILD)})
     assert done.returncode == 0, done.stdout + done.stderr
     ways = json.loads((out / "agreement.json").read_text())["ways"]
     assert all(of["same"] + of["ties"] == 2 and of["others"] == [] for of in ways.values())
@@ -167,7 +167,7 @@ def test_a_head_learns_from_other_requests_than_those_that_measure_it():
 def test_bad_input_ends_with_one_line(made, program, arguments, message):
     done = subprocess.run([sys.executable, BENCH / f"{program}.py", "--out", made, "--precision", "fp32",
                            *arguments], capture_output=True, text=True, check=False,
-                          env={**environment(), "SLIMPACK_PYTHON": str(BUILD / "python")})
+                          env={**environment(), "SLIMPACK_BUILD": str(BUILD)})
     assert done.returncode != 0 and message in done.stderr.splitlines()[-1], done.stderr
     assert "Traceback" not in done.stderr
 

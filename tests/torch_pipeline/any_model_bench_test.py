@@ -35,7 +35,7 @@ def test_all_ways_train_the_same_step(cost, tmp_path, schedules):
         [sys.executable, BENCH, "--context", str(CONTEXT), "--step-tokens", "512", "--turns", "1",
          "--cost", cost, "--json", tmp_path / "figures.json", "--rivals", *rivals],
         capture_output=True, text=True, check=False,
-        env={**environment(), "SLIMPACK_PYTHON": str(BUILD / "python")})
+        env={**environment(), "SLIMPACK_BUILD": str(BUILD)})
     assert done.returncode == 0, done.stderr
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert list(figures["rivals"].values()) == [
