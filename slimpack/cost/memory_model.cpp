@@ -428,6 +428,9 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
     bytes.dkv.push_back(bytes.kv.back());
     bytes.forward_transient.push_back(per_pack(packs.forward, 0));
     bytes.backward_transient.push_back(per_pack(packs.backward, 0));
+    if (cost.weight_gradient == EdgeTime()) continue;
+    for (auto* split : {&bytes.weight_operands, &bytes.input_transient, &bytes.weight_transient})
+      split->push_back(per_pack(packs.backward, 0));
   }
   bytes.forward_input = per_pack(packs.forward, 0);
   bytes.backward_input = per_pack(packs.backward, 0);

@@ -41,7 +41,7 @@ namespace slimpack {
                                    ReplicaId replica = ReplicaId(0));
 
 /// Pinned host memory of one rank: offloaded rows, held as long as rows on a device are. All other
-/// fields are 0, and those of split backwards are empty. Throws and costs as task_bytes.
+/// fields are 0; those of split backwards are filled as by task_bytes. Throws and costs as that.
 [[nodiscard]] TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout,
                                    const PackPlan& packs, const SequenceLengths& lengths,
                                    ReplicaId replica = ReplicaId(0));

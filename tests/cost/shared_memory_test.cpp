@@ -125,6 +125,17 @@ TEST(SharedMemory, OwnPacksBesideMergedOnesAreWhole) {
   EXPECT_EQ(bytes.forward_transient[0][2], Bytes(3 * 64));
 }
 
+TEST(SharedMemory, HostMemoryKnowsTheActionsOfASplitBackward) {
+  RecomputingCosts cost = with_recompute(example_cost(), Recompute::kOffload);
+  const auto host = [&] { return host_bytes(cost, kOneStage, example_packs(), {Tokens(10)}); };
+  EXPECT_TRUE(host().input_transient.empty());
+  cost.weight_gradient = {1, 1};
+  const std::vector<List> nothing{List(example_packs().backward.size())};
+  EXPECT_EQ(host().weight_operands, nothing);
+  EXPECT_EQ(host().input_transient, nothing);
+  EXPECT_EQ(host().weight_transient, nothing);
+}
+
 TEST(SharedMemory, SharesRoundUp) {
   // Three tokens on two replicas: one of them holds two.
   const PackPlan packs{{{{slice(0, 0, 3)}, 2}}, {{{slice(0, 0, 3)}, 2}}};
