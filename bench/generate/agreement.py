@@ -10,7 +10,6 @@ parts from transformers', it is a tie if the two tokens' logits in transformers 
 what follows is not compared. Exit code 1 where something parts that is no tie.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -21,7 +20,7 @@ if __name__ == "__main__":
     sys.path.insert(1, os.environ.get("SLIMPACK_BUILD", str(ROOT / "build" / "release")) + "/python")
 
 import torch
-from options import add_head, add_model, add_threads, checked, held_out
+from options import add_head, checked, held_out, measuring_parser
 from prompts import Prompts
 from same_tokens import same_tokens
 from slimpack import InvalidInput
@@ -34,10 +33,7 @@ STRIDE = 97  # lengths of prompts: 40, 137, …
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_model(parser, "smollm2")
-    add_threads(parser)
+    parser = measuring_parser(__doc__, "smollm2")
     parser.add_argument("--precision", choices=["fp64", "fp32"], default="fp64")
     add_head(parser)
     parser.add_argument("--prompts", type=int, default=64, metavar="N")

@@ -9,7 +9,6 @@ reverse order. Tokens are those of the answers, and the time is that of prompts 
 is the median over its turns of ours ÷ transformers'. Measure on a machine where nothing else runs.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -23,7 +22,7 @@ if __name__ == "__main__":
     sys.path.insert(1, os.environ.get("SLIMPACK_BUILD", str(ROOT / "build" / "release")) + "/python")
 
 import torch
-from options import add_model, add_threads, checked, held_out
+from options import checked, held_out, measuring_parser
 from others import Others
 from prompts import Prompts
 from slimpack.generation import Generator
@@ -31,10 +30,7 @@ from transformers_answers import likeliest_answers, load
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_model(parser, "smollm2")
-    add_threads(parser)
+    parser = measuring_parser(__doc__, "smollm2")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 16, 32, 64], metavar="N")
     parser.add_argument("--prompt", type=int, default=64, metavar="N", help="tokens of a prompt")

@@ -1,5 +1,6 @@
 """Options that the measuring programs share, and the lines in which they refuse some."""
 
+import argparse
 import os
 import sys
 from pathlib import Path
@@ -18,13 +19,18 @@ def add_model(parser, model):
     parser.add_argument("--model", default=model, help="a model in that folder")
 
 
+def measuring_parser(description, model):
+    """A parser with the options of every program that runs a model here. model: as in add_model."""
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_model(parser, model)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    return parser
+
+
 def add_head(parser):
     parser.add_argument("--head", type=Path, metavar="FOLDER",
                         help="an EAGLE-3 head of the model (default: the one that prepare.py made, if any)")
-
-
-def add_threads(parser):
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
 
 
 def checked(parser, **least):

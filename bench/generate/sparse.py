@@ -14,7 +14,6 @@
 Measure on a machine where nothing else runs.
 """
 
-import argparse
 import json
 import math
 import os
@@ -28,7 +27,7 @@ if __name__ == "__main__":
 
 import torch
 from needles import planted
-from options import add_model, add_threads, checked, held_out, say
+from options import checked, held_out, measuring_parser, say
 from others import Others
 from prompts import Prompts
 from slimpack import InvalidInput
@@ -38,10 +37,7 @@ METHODS = ["sample-attention", "sample-attention-v1", "flex-prefill", "x-attenti
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_model(parser, "byte-long")
-    add_threads(parser)
+    parser = measuring_parser(__doc__, "byte-long")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, metavar="METHOD")
     parser.add_argument("--lengths", nargs="+", type=int, metavar="N",

@@ -15,7 +15,6 @@ counted, for in bf16 a pass of several rows rounds otherwise than one of a row. 
 nothing else runs.
 """
 
-import argparse
 import dataclasses
 import json
 import os
@@ -31,7 +30,7 @@ import torch
 from fixed_tree import TreeSize, fastest_tree
 from intervals import interval
 from kinds_of_text import parts_of_sources, requests
-from options import add_head, add_model, add_threads, checked, held_out, say
+from options import add_head, checked, held_out, measuring_parser, say
 from others import Others
 from same_tokens import same_tokens
 from slimpack import InvalidInput
@@ -44,10 +43,7 @@ FIXED = "EAGLE-3, fixed"  # what its other rules are compared with
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_model(parser, "smollm2")
-    add_threads(parser)
+    parser = measuring_parser(__doc__, "smollm2")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     add_head(parser)
     parser.add_argument("--texts", type=int, default=6, metavar="N",

@@ -48,8 +48,8 @@ struct BaselineInput {
 using SequencePacks = std::vector<std::vector<SequenceId>>;
 
 /// A baseline packs whole sequences, deals the packs to shares, and makes its plan of them. A share
-/// is a replica, or `group` replicas that share their packs. context-parallel
-/// and zeppelin do all in one.
+/// is a replica, or `group` replicas that share their packs. context-parallel and zeppelin do all
+/// in one.
 struct Baseline {
   std::string_view name;   ///< on the command line and in tables
   std::string_view about;  ///< one line: what it does and who runs it

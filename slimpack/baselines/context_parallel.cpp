@@ -43,7 +43,12 @@ std::vector<MicroPack> packs_of(const SharingGroup& group, const SequenceLengths
 
 }  // namespace
 
-std::int32_t largest_group(const BaselineInput& input) {
+std::int32_t largest_group(const Job& job, const Costs& cost) {
+  const auto replicas = std::bit_floor(static_cast<std::uint32_t>(job.replicas));
+  return std::min(static_cast<std::int32_t>(replicas), largest_merge(cost));
+}
+
+std::int32_t largest_dividing_group(const BaselineInput& input) {
   const std::int32_t divides = input.job.replicas & -input.job.replicas;
   return std::min(divides, largest_merge(input.cost));
 }
@@ -67,9 +72,7 @@ std::int32_t ContextSharing::replicas_for(Tokens length) const {
 }
 
 ContextSharing context_sharing(const BaselineInput& input) {
-  const auto replicas = static_cast<std::uint32_t>(input.job.replicas);
-  const auto largest =
-      std::min(static_cast<std::int32_t>(std::bit_floor(replicas)), largest_merge(input.cost));
+  const std::int32_t largest = largest_group(input.job, input.cost);
   return {shared_tokens(input, largest), largest};
 }
 
@@ -108,7 +111,7 @@ std::int32_t token_balanced_group(const BaselineInput& input) {
   if (input.tuning.group > 0) return input.tuning.group;
   return std::min(
       power_of_two_above(ceil_divide(input.job.context.count(), kPublishedShare.count())),
-      largest_group(input));
+      largest_dividing_group(input));
 }
 
 BaselinePlan token_balanced_plan(const BaselineInput& input,
@@ -129,7 +132,7 @@ BaselinePlan token_balanced_plan(const BaselineInput& input,
 
 std::vector<Tuning> token_balanced_tunings(const BaselineInput& input) {
   std::vector<std::int32_t> groups{0};
-  for (std::int32_t group = 1; group <= largest_group(input); group *= 2)
+  for (std::int32_t group = 1; group <= largest_dividing_group(input); group *= 2)
     if (group != token_balanced_group({input.job, input.lengths, input.cost}))
       groups.push_back(group);
   return dealt_tunings(input, varied(pack_tunings(input), &Tuning::group, groups));

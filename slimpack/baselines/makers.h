@@ -57,9 +57,10 @@ namespace slimpack {
 [[nodiscard]] std::vector<Tuning> zeppelin_tunings(const BaselineInput& input);
 [[nodiscard]] std::int32_t zeppelin_group(const BaselineInput& input);
 
-/// The largest group of one size for all packs: a power of two that divides the replicas, at most
-/// the largest merge that the cost model knows.
-[[nodiscard]] std::int32_t largest_group(const BaselineInput& input);
+/// As many replicas as the job has and the cost model knows to merge: a power of two.
+[[nodiscard]] std::int32_t largest_group(const Job& job, const Costs& cost);
+/// Likewise, if all packs are shared by groups of one size: it divides the replicas.
+[[nodiscard]] std::int32_t largest_dividing_group(const BaselineInput& input);
 /// The tokens of a shared pack that one replica takes: the tuning's, else 8,192; more where
 /// `largest` replicas could not hold the context otherwise.
 [[nodiscard]] Tokens shared_tokens(const BaselineInput& input, std::int32_t largest);

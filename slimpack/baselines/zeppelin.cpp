@@ -106,7 +106,7 @@ class MicroBatches {
 }  // namespace
 
 std::int32_t zeppelin_group(const BaselineInput& input) {
-  return input.tuning.group > 0 ? input.tuning.group : largest_group(input);
+  return input.tuning.group > 0 ? input.tuning.group : largest_dividing_group(input);
 }
 
 BaselinePlan zeppelin_plan(const BaselineInput& input,
@@ -127,8 +127,8 @@ BaselinePlan zeppelin_plan(const BaselineInput& input,
 }
 
 std::vector<Tuning> zeppelin_tunings(const BaselineInput& input) {
-  std::vector<Tuning> tunings = share_tunings(input, largest_group(input));
-  for (std::int32_t group = largest_group(input) / 2; group > 1; group /= 2)
+  std::vector<Tuning> tunings = share_tunings(input, largest_dividing_group(input));
+  for (std::int32_t group = largest_dividing_group(input) / 2; group > 1; group /= 2)
     tunings.push_back({.group = group});
   return tunings;
 }

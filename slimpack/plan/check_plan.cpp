@@ -224,25 +224,24 @@ using ZoneOfSequence = std::vector<std::optional<Zone>>;
 
 void check_zones(const MicroPack& pack, const PassName& name, std::size_t p, ZoneOfSequence& known,
                  Findings& findings) {
-  if (pack.zones.empty()) return;
-  if (pack.replicas == 1) {
+  if (!pack.zones.empty() && pack.replicas == 1) {
     findings.add("replica {}: {} MicroPack {} has zones, but one replica runs it", name.replica,
                  name.pass, p);
     return;
   }
-  if (pack.zones.size() != pack.slices.size()) {
+  if (!pack.zones.empty() && pack.zones.size() != pack.slices.size()) {
     findings.add("replica {}: {} MicroPack {} has {} zones for {} slices", name.replica, name.pass,
                  p, pack.zones.size(), pack.slices.size());
     return;
   }
   std::set<Zone> before;
   for (std::size_t s = 0; s < pack.slices.size(); ++s) {
-    const Zone& zone = pack.zones[s];
+    const Zone zone = pack.zone(s);
     const SequenceId sequence = pack.slices[s].sequence;
     if (zone.first < 0 || zone.size < 1 || zone.end() > pack.replicas)
       findings.add("replica {}: {} MicroPack {} has the zone [{}, {}), its group has {} members",
                    name.replica, name.pass, p, zone.first, zone.end(), pack.replicas);
-    if (!before.insert(zone).second && pack.zones[s - 1] != zone)
+    if (!before.insert(zone).second && pack.zone(s - 1) != zone)
       findings.add("replica {}: {} MicroPack {} has slices of the zone [{}, {}) apart from others",
                    name.replica, name.pass, p, zone.first, zone.end());
     if (sequence.value() < 0 || sequence.index() >= known.size()) continue;  // found elsewhere
@@ -262,13 +261,8 @@ void check_zones(const StepPlan& plan, std::size_t replica, Findings& findings) 
   ZoneOfSequence known(plan.lengths.size());
   for (const Pass pass : kWholePasses) {
     const PassName name{replica, pass == Pass::kBackward ? "backward" : "forward"};
-    for (std::size_t p = 0; p < packs.of(pass).size(); ++p) {
-      MicroPack pack = packs.of(pass)[p];
-      // A pack without zones is one whose slices all have the zone of its whole group.
-      if (pack.zones.empty() && pack.replicas > 1)
-        pack.zones.assign(pack.slices.size(), {0, pack.replicas});
-      check_zones(pack, name, p, known, findings);
-    }
+    for (std::size_t p = 0; p < packs.of(pass).size(); ++p)
+      check_zones(packs.of(pass)[p], name, p, known, findings);
   }
 }
 

@@ -13,12 +13,12 @@ Tokens MicroPack::tokens() const {
 }
 
 Tokens MicroPack::rows() const {
-  std::vector<Tokens> rows(static_cast<std::size_t>(zones.empty() ? 1 : replicas));
+  std::vector<Tokens> rows(static_cast<std::size_t>(replicas));
   for (std::size_t s = 0; s < slices.size(); ++s) {
-    const std::int32_t size = zone(s).size;
-    const Zone members = zones.empty() ? Zone() : zones[s];
+    const Zone members = zone(s);
+    const Tokens share((slices[s].length().count() + members.size - 1) / members.size);
     for (std::int32_t m = members.first; m < members.end(); ++m)
-      rows[static_cast<std::size_t>(m)] += Tokens((slices[s].length().count() + size - 1) / size);
+      rows[static_cast<std::size_t>(m)] += share;
   }
   return *std::ranges::max_element(rows);
 }

@@ -27,7 +27,7 @@ struct RowShare {
   [[nodiscard]] Tokens rows(const Slice& slice) const {
     return before(slice.end) - before(slice.begin);
   }
-  /// Its first position at or after the slice's begin. REQUIRES: it has tokens.
+  /// Its first position at or after the slice's begin; 0 where `replicas` is 0.
   [[nodiscard]] Tokens first(const Slice& slice) const {
     return Tokens(before(slice.begin).count() * replicas + index);
   }

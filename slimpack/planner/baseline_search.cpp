@@ -5,9 +5,9 @@
 #include "slimpack/planner/baseline_search.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
+#include "slimpack/baselines/makers.h"
 #include "slimpack/plan/paired_packs.h"
 #include "slimpack/planner/baseline_bounds.h"
 #include "slimpack/planner/baseline_rating.h"
@@ -129,15 +129,10 @@ BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
 BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
                                 const Choices& choices, const Costs& cost) {
   BaselineQuestion question = all_baselines(job, lengths, choices, cost);
-  question.baselines = std::span(&baseline_named(to_string(choices.planner)), 1);
-  question.most_merged = largest_group(job, cost);
+  const Baseline& baseline = baseline_named(to_string(choices.planner));
+  question.baselines = std::span(&baseline, 1);
+  if (baseline.merges) question.most_merged = largest_group(job, cost);
   return question;
-}
-
-std::int32_t largest_group(const Job& job, const Costs& cost) {
-  const auto replicas = std::bit_floor(static_cast<std::uint32_t>(job.replicas));
-  return std::min(static_cast<std::int32_t>(replicas),
-                  std::int32_t{1} << std::min<std::size_t>(cost.merge.size(), 30));
 }
 
 BaselineSearchResult search_baselines(const BaselineQuestion& question) {

@@ -43,9 +43,6 @@ struct BaselineQuestion {
 [[nodiscard]] BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
                                               const Choices& choices, const Costs& cost);
 
-/// As many replicas as the job has and the costs know: a power of two.
-[[nodiscard]] std::int32_t largest_group(const Job& job, const Costs& cost);
-
 struct BaselineSearchResult {
   std::optional<RatedPlan> step;  ///< keeps the cap; with its prediction
   /// Without a step, where the question has no `below`: the step that is least above the cap.

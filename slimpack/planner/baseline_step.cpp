@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/baselines/makers.h"
 #include "slimpack/cost/exchange_costs.h"
 #include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/exchange_planning.h"

@@ -297,8 +297,7 @@ std::vector<ConfigField> plan_fields() {
   return {
       choice({"plan", "planner",
               "packed = whole documents, 1F1B; slimpipe = slices of equal length; zeppelin = "
-              "documents on "
-              "one rank, a node or several nodes by length"},
+              "documents on one rank, a node or several nodes by length"},
              &R::plan, &P::planner,
              std::array{PlannerKind::kSlimpack, PlannerKind::kPacked, PlannerKind::kSlimpipe,
                         PlannerKind::kZeppelin}),

@@ -132,7 +132,8 @@ def test_a_head_that_prepare_made_takes_part(made, monkeypatch):
     subprocess.run([sys.executable, "-m", "slimpack", "data", "build", "--from", made / "corpus" / "sources",
                     "--glob", "*.py", "--out", made / "corpus" / "train"], check=True)
     make_head(model, made / "corpus", 40, ["--steps", "2"])
-    assert agreement(made, "with-head", "fp32") == {"plain", "sliced", "n-grams", "EAGLE-3", "EAGLE-3 and n-grams"}
+    assert agreement(made, "with-head", "fp32") == {"plain", "sliced", "n-grams", "EAGLE-3",
+                                                    "EAGLE-3 and n-grams"}
 
 
 def test_the_fastest_fixed_tree_is_found_one_number_at_a_time():
