@@ -12,6 +12,7 @@
     .venv/bin/python bench/generate/prepare.py                           # all of it: about five hours
     .venv/bin/python bench/generate/prepare.py --parts smollm2 llama.cpp # ten minutes
     .venv/bin/python bench/generate/prepare.py --parts corpus byte-short --seconds 120
+    .venv/bin/python bench/generate/prepare.py --device cuda             # the byte models in minutes
 
 Each model is a folder with the same weights in several forms: Hugging Face folders fp32 and bf16, and
 f32.gguf, f16.gguf and bf16.gguf. Stopped? The same command goes on: what is complete stays, compiling
@@ -54,6 +55,8 @@ def parse():
                         help="of the list above, in its order (default: all)")
     parser.add_argument("--seconds", type=float, default=0, metavar="S",
                         help="train each model for at most this long now; 0 = until its last step")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu",
+                        help="what trains; byte-long takes more steps on a GPU (default: cpu)")
     return parser.parse_args()
 
 
@@ -99,13 +102,14 @@ def make_corpus(options):
 
 def make_byte_model(name, options):
     folder = options.out / name
-    checkpoint = byte_models.train(name, folder, options.out / "corpus", options.seconds)
+    checkpoint = byte_models.train(name, folder, options.out / "corpus", options.seconds,
+                                     options.device)
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
     write_forms(model, folder, checkpoint, {"checkpoint": str(checkpoint.relative_to(folder))})
 
 
 def make_head(name, options):
-    draft_heads.make_head(options.out / name, options.out / "corpus", *HEADS[name])
+    draft_heads.make_head(options.out / name, options.out / "corpus", *HEADS[name], options.device)
 
 
 HEADS = {  # tokens of an answer, and how long `slimpack draft train` takes
@@ -118,7 +122,7 @@ PARTS = {  # in the order in which they are made, with how long that takes on tw
     "smollm2-head": (lambda options: make_head("smollm2", options), "an hour"),
     "corpus": (make_corpus, "a few seconds"),
     "byte-short": (lambda options: make_byte_model("byte-short", options), "an hour or more"),
-    "byte-short-head": (lambda options: make_head("byte-short", options), "an hour"),
+    "byte-short-head": (lambda options: make_head("byte-short", options), "a quarter of an hour"),
     "byte-long": (lambda options: make_byte_model("byte-long", options), "an hour or more"),
 }
 
