@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "slimpack/cost/context_travel.h"
 #include "slimpack/cost/flash_transients.h"
 #include "slimpack/cost/held_packs.h"
 
@@ -62,6 +63,19 @@ std::int64_t slices_forward(const LayerWidths& w, const MicroPack& pack) {
   return std::max(slices, joined);
 }
 
+bool keys_travel(const LayerWidths& w, const MicroPack& pack, bool backward) {
+  return slimpack::keys_travel(
+      TravelWidths{.q = w.q, .k = w.k, .lse = w.lse, .gradients = w.gradients()}, pack.slices,
+      backward);
+}
+
+/// Keys that travel together: those up to the end of each slice.
+std::int64_t keys_of(const MicroPack& pack) {
+  std::int64_t keys = 0;
+  for (const Slice& s : pack.slices) keys += s.end.count();
+  return keys;
+}
+
 /// As slices_forward, for a merged MicroPack. Its own queries run first, then those of the other
 /// replicas, one replica after the other.
 std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
@@ -83,9 +97,12 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
     done += own;
   }
   if (pack.slices.size() > 1) part = std::max(part, 2 * tokens * result);
-  // Beyond the own result: another replica's queries and their result; later the other replicas'
-  // results for the own queries, while they are merged.
-  return std::max(tokens * w.q + part, tokens * (result + 3 * w.lse + w.merging()));
+  const std::int64_t merging = tokens * (result + 3 * w.lse + w.merging());
+  // Beyond the own result: keys and values of another replica, while those of the next one come.
+  if (keys_travel(w, pack, false)) return 2 * 2 * w.k * keys_of(pack) + std::max(part, merging);
+  // Or another replica's queries and their result; later the other replicas' results for the own
+  // queries, while they are merged.
+  return std::max(tokens * w.q + part, merging);
 }
 
 /// The peak of a slice's backward attention.
@@ -174,7 +191,9 @@ std::int64_t slices_backward(const LayerWidths& w, const MicroPack& pack,
 std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
                              const SequenceLengths& lengths) {
   const std::int64_t tokens = pack.tokens().count();
-  const std::int64_t visiting = tokens * (3 * w.q + w.lse);
+  const std::int64_t visiting = keys_travel(w, pack, true)
+                                    ? keys_of(pack) * (2 * w.k + w.gradients())
+                                    : tokens * (3 * w.q + w.lse);
   const std::int64_t dq = tokens * (w.q / w.element * w.accumulator);
   LayerStores stores;
   std::int64_t done = 0, part = 0, dkv = 0;

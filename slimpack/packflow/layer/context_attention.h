@@ -1,15 +1,19 @@
 // Context attention: attention of slices by all replicas of their zone (plan/zone.h).
 //
-// Each of g replicas holds every g-th token of a sequence (plan/row_share.h): its queries travel to
-// the others, keys and values stay, partial results come back and are merged by their log-sum-exp;
-// so what is sent does not grow with the prefix. Queries of one other replica visit at a time, so
-// what is held does not grow with g. Queries of member j against keys of member r are causal again,
-// row by row, when j's first position of the slice is no earlier than r's, and causal without the
-// diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked away.
+// Each of g replicas holds every g-th token of a sequence (plan/row_share.h). A pass has g rounds:
+// in the first a member's queries meet its own keys, in each further one those of another member.
+// What travels has fewer bytes (cost/context_travel.h):
+//  - Queries: keys and values stay, partial results come back and are merged by their log-sum-exp.
+//    What is sent does not grow with the prefix.
+//  - Keys and values of all tokens so far, which with grouped queries are narrow. Queries stay, and
+//    backward the gradients of what was sent come back.
+// Rows of one other member visit at a time, so what is held does not grow with g. Queries of member
+// j against keys of member r are causal again, row by row, when j's first position of the slice is
+// no earlier than r's, and causal without the diagonal otherwise (striped attention,
+// arXiv:2311.09431): no work is masked away.
 //
-// A pass has g rounds: in the first the own queries run, in each further one those of another
-// member. Passes of several zones take turns, round by round, so that one computes while another
-// one's rows travel.
+// Passes of several zones take turns, round by round, so that one computes while another one's rows
+// travel.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,11 +40,10 @@ struct SharedSlices {
   std::size_t layer;
 };
 
-/// Output and log-sum-exp of the own queries, those of all slices in their order. Of T tokens of
-/// the slices each member sends (g − 1)·T/g queries, and as many outputs and log-sum-exps.
+/// Output and log-sum-exp of the own queries, those of all slices in their order.
 class ContextForward {
  public:
-  /// Sends the first queries.
+  /// Sends the first rows.
   ContextForward(const SharedSlices& shared, at::Tensor q_TND);
 
   [[nodiscard]] std::int32_t rounds() const { return shared_.zone.size; }
@@ -50,8 +53,12 @@ class ContextForward {
   [[nodiscard]] AttentionResult take() { return std::move(result_); }
 
  private:
+  void receive_queries(std::int32_t round);
+  void receive_keys(std::int32_t round);
+
   SharedSlices shared_;
   at::Tensor q_TND_;
+  bool keys_travel_;
   AttentionResult result_;
 };
 
@@ -75,8 +82,12 @@ class ContextBackward {
   [[nodiscard]] AttentionGradients take();
 
  private:
+  void receive_queries(std::int32_t round);
+  void receive_keys(std::int32_t round);
+
   SharedSlices shared_;
   QueryRows rows_;
+  bool keys_travel_;
   std::vector<SliceKeyGradients> keys_;  ///< by slice
   at::Tensor dq_TND_;
 };
