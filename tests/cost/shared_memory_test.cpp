@@ -101,14 +101,14 @@ TEST(SharedMemory, AMergedPackHoldsItsShareAndWhatVisitsOfOneOtherReplica) {
   EXPECT_EQ(bytes.backward_input, (List{Bytes(160), Bytes(160)}));
   // In forward the MLP, where nobody visits, holds more: it has all rows of the layer.
   EXPECT_EQ(bytes.forward_transient[0], (List{Bytes(kForward), Bytes(4 * 64)}));
-  // In backward dy, dmiddle and dout of the own five tokens, 5 · 96, and their dQ, 5 · 32; five
-  // rows visit with dout, q, out and log-sum-exp, 5 · 104; they are given the kernel's dQ, 5 · 40
-  // with its copy of the log-sum-exp, and beside that of their prefix dQ, dK, dV and two tiles of
-  // the own block, 5 · 64 + 200.
-  const int visited = 480 + 160 + 520 + 200 + 520;
-  // With a prefix of five tokens, dK and dV of these, 5 · 32, folded copies of what visits, 5 ·
-  // 104, and two tiles of 10 · 5 scores instead of the block.
-  const int after_prefix = 480 + 160 + 520 + 200 + 160 + 520 + 400;
+  // In backward dy, dmiddle and dout of the own five tokens, 5 · 96, and their dQ, 5 · 32. Keys
+  // visit, for they have fewer bytes: k, v and their gradients, 5 · 64 against 5 · 136 of queries,
+  // and with a prefix of five tokens 10 · 64. The kernel gives dQ, 5 · 40 with a copy of the
+  // log-sum-exp, and beside that of the prefix dQ, dK, dV and two tiles of the block, 5 · 64 + 200.
+  const int visited = 480 + 160 + 320 + 200 + 520;
+  // With the prefix dK and dV of it, 5 · 32, folded copies of what the queries bring, 5 · 104, and
+  // two tiles of 10 · 5 scores instead of the block.
+  const int after_prefix = 480 + 160 + 640 + 200 + 160 + 520 + 400;
   // First pack: copied rows, one layer's dK and dV, four rows freed by the head; second: six.
   EXPECT_EQ(bytes.backward_transient[0],
             (List{Bytes(680 + 320 + after_prefix - 128), Bytes(visited - 6 * 32)}));
