@@ -64,9 +64,7 @@ std::int64_t slices_forward(const LayerWidths& w, const MicroPack& pack) {
 }
 
 bool keys_travel(const LayerWidths& w, const MicroPack& pack, bool backward) {
-  return slimpack::keys_travel(
-      TravelWidths{.q = w.q, .k = w.k, .lse = w.lse, .gradients = w.gradients()}, pack.slices,
-      backward);
+  return slimpack::keys_travel(w.travel(), pack.slices, backward);
 }
 
 /// Keys that travel together: those up to the end of each slice.

@@ -87,13 +87,18 @@ EdgeTime layer_collectives(const Job& job, bool backward) {
   return {hidden.per_pack + tokens.per_pack, hidden.per_token + tokens.per_token};
 }
 
+/// Numbers of a token's keys and values on one rank. If there are more ranks than key heads, several
+/// ranks hold copies of one.
+double key_elements(const Job& job) {
+  const double ways = std::min(job.tp, static_cast<double>(job.layer.num_kv_heads));
+  return static_cast<double>(job.layer.k_width() + job.layer.v_width()) / ways;
+}
+
 /// Bytes of a prefix token that one slice's attention moves in a layer. Forward reads K and V.
 /// Backward reads them twice (for dQ, and for dK and dV), and reads and writes the accumulated dK
-/// and dV. If there are more ranks than key heads, several ranks hold copies of one.
+/// and dV.
 double prefix_token_bytes(const Job& job, Pass pass) {
-  const double ways = std::min(job.tp, static_cast<double>(job.layer.num_kv_heads));
-  const double elements = static_cast<double>(job.layer.k_width() + job.layer.v_width()) / ways;
-  return elements *
+  return key_elements(job) *
          (pass == Pass::kBackward ? 2 * job.element() + 2 * job.accumulator() : job.element());
 }
 
@@ -186,11 +191,17 @@ void set_head(Costs& cost, const Job& job) {
       flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp + block / rows;
 }
 
+/// Of a token's keys and values. Backward their gradients come back in the accumulate type.
+double travelling_key_bytes(const Job& job, Pass pass) {
+  return key_elements(job) *
+         (job.element() + (pass == Pass::kBackward ? job.accumulator() : 0));
+}
+
 /// What a group of replicas pays in one pass of a layer, as packflow/layer/context_attention.cpp
-/// runs it. Queries travel, keys and values stay.
+/// runs it. Queries travel; or keys and values do, where they have fewer bytes.
 ///  - A member sends its queries to the group − 1 others and gets as many results back, one message
 ///    after the other. `bytes`: of a token's queries and results. Of them (group − 1)/group crosses
-///    the link for each token of the MicroPack.
+///    the link for each token of the MicroPack. As much crosses it of all keys, if these travel.
 ///  - A member attends to its own keys with the queries of all members: to those of the slice and
 ///    to those of the prefix in a call each, where one replica alone has one call for both.
 ///  - So it reads its keys and values `group` times, and its kernel takes the rows of all members.
@@ -206,6 +217,10 @@ void set_merge_pass(const Job& job, double group, Pass pass, double bytes, EdgeT
   slice.per_slice = (2 * group - 1) * h.attention_slice_us * kNanosPerMicro;
   const double prefix = others * prefix_token_bytes(job, pass) * job.nanos_per_memory_byte();
   (job.layer.window > 0 ? slice.per_window_prefix : slice.per_prefix_token) = prefix;
+  const double keys = travelling_key_bytes(job, pass);
+  if (keys >= bytes) return;
+  slice.saved_per_token = others * (bytes - keys) * link.per_byte;
+  slice.lost_per_prefix_token = others * keys * link.per_byte;
 }
 
 /// Forward sends Q; O comes back in the run's format with a log-sum-exp per head in fp32. Backward

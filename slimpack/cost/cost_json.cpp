@@ -45,6 +45,9 @@ json merge_pass_to_json(const EdgeTime& exchange, const SliceTime& slice) {
   out["per_slice"] = slice.per_slice;
   out["per_prefix_token"] = slice.per_prefix_token;
   out["per_window_prefix"] = slice.per_window_prefix;
+  if (slice.saved_per_token == 0) return out;
+  out["saved_per_token"] = slice.saved_per_token;
+  out["lost_per_prefix_token"] = slice.lost_per_prefix_token;
   return out;
 }
 
@@ -59,9 +62,14 @@ json to_json(const std::vector<MergeTime>& merges) {
 /// Zero if the file lacks it: measured exchanges include what slices add.
 SliceTime slice_time_field(const JsonFields& f) {
   if (!f.has("per_slice")) return {};
-  return {.per_slice = non_negative(f, "per_slice"),
-          .per_prefix_token = non_negative(f, "per_prefix_token"),
-          .per_window_prefix = non_negative(f, "per_window_prefix")};
+  SliceTime time{.per_slice = non_negative(f, "per_slice"),
+                 .per_prefix_token = non_negative(f, "per_prefix_token"),
+                 .per_window_prefix = non_negative(f, "per_window_prefix")};
+  if (!f.has("saved_per_token")) return time;
+  time.saved_per_token = non_negative(f, "saved_per_token");
+  time.lost_per_prefix_token = non_negative(f, "lost_per_prefix_token");
+  require_part(f, "saved_per_token", time.saved_per_token, f.number("per_token"), "per_token");
+  return time;
 }
 
 std::vector<MergeTime> merge_times(const JsonFields& fields) {

@@ -42,7 +42,9 @@ PackCost merge_time(const MergeTime& merge, Pass pass) {
           .per_slice = slice.per_slice,
           .per_token = exchange.per_token,
           .per_prefix_token = slice.per_prefix_token,
-          .per_window_prefix = slice.per_window_prefix};
+          .per_window_prefix = slice.per_window_prefix,
+          .saved_per_token = slice.saved_per_token,
+          .lost_per_prefix_token = slice.lost_per_prefix_token};
 }
 
 /// Between the times of two groups, or beyond them: messages and kernel calls grow with the number
@@ -58,7 +60,10 @@ PackCost between(const PackCost& fewer, const PackCost& more, double few, double
           .per_slice = at(fewer.per_slice, more.per_slice, calls),
           .per_token = at(fewer.per_token, more.per_token, rows),
           .per_prefix_token = at(fewer.per_prefix_token, more.per_prefix_token, rows),
-          .per_window_prefix = at(fewer.per_window_prefix, more.per_window_prefix, rows)};
+          .per_window_prefix = at(fewer.per_window_prefix, more.per_window_prefix, rows),
+          .saved_per_token = at(fewer.saved_per_token, more.saved_per_token, rows),
+          .lost_per_prefix_token =
+              at(fewer.lost_per_prefix_token, more.lost_per_prefix_token, rows)};
 }
 
 /// The time that merging adds to a layer in which attention runs once. Known are groups of 2, 4, …
@@ -213,7 +218,9 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .per_window_pair = time.per_window_pair / replicas,
           .per_window_prefix = time.per_window_prefix / replicas + exchange.per_window_prefix,
           .window = time.window,
-          .per_missing_row = time.per_missing_row};
+          .per_missing_row = time.per_missing_row,
+          .saved_per_token = exchange.saved_per_token,
+          .lost_per_prefix_token = exchange.lost_per_prefix_token};
 }
 
 EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass) {

@@ -23,11 +23,13 @@
 namespace slimpack {
 
 /// Extra nanoseconds of a slice: a constant, and for each token of its prefix (within the window of
-/// layers that have one).
+/// layers that have one). The last two are what is saved if keys travel (PackCost).
 struct SliceTime {
   double per_slice = 0;
   double per_prefix_token = 0;
   double per_window_prefix = 0;
+  double saved_per_token = 0;
+  double lost_per_prefix_token = 0;
 
   bool operator==(const SliceTime&) const = default;
 };

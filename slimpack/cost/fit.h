@@ -25,7 +25,7 @@ struct EdgeMeasurement {
 
 /// A MicroPack that replicas ran together.
 struct MergedMeasurement {
-  Tokens tokens;  ///< of the whole MicroPack
+  Tokens tokens;  ///< of the whole MicroPack; where keys travel, queries with as many bytes
   Nanos share;    ///< time of one member's share by itself
   Nanos time;     ///< time of the merged MicroPack
 };

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/context_travel.h"
 #include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/recompute.h"
@@ -42,6 +43,8 @@ struct LayerWidths {
 
   /// dK and dV, in the accumulate type.
   [[nodiscard]] std::int64_t gradients() const { return 2 * k / element * accumulator; }
+  /// What travels around a zone.
+  [[nodiscard]] TravelWidths travel() const { return {q, k, lse, gradients()}; }
 
   /// The peak of rms_normalize beyond its input: the result; or, if it is rounded, input and result
   /// in the accumulate type.

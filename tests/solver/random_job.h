@@ -83,9 +83,13 @@ inline RandomJob random_job(Rng& rng) {
         speeds.push_back(0.3 + 1.5 * rng.uniform());
     }
   for (MergeTime& merge : cost.merge)
-    for (SliceTime* slice : {&merge.forward_slice, &merge.backward_slice}) {
+    for (auto [pass, slice] : {std::pair(&merge.forward, &merge.forward_slice),
+                               std::pair(&merge.backward, &merge.backward_slice)}) {
       slice->per_slice = 100 * rng.uniform();
       (window > Tokens(0) ? slice->per_window_prefix : slice->per_prefix_token) = rng.uniform();
+      if (rng.below(2) == 0) continue;
+      slice->saved_per_token = rng.uniform() * pass->per_token;
+      slice->lost_per_prefix_token = pass->per_token - slice->saved_per_token;
     }
   cost.zero = 1 + static_cast<std::int32_t>(rng.below(3));
   return job;

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "slimpack/cost/fit.h"
 #include "slimpack/cost/gpu_memory.h"
+#include "slimpack/cost/layer_widths.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/device_memory.h"
 #include "slimpack/packflow/profile/pack_sizes.h"
@@ -137,6 +139,21 @@ EdgeTime exchange_time(const std::vector<MergedMeasurement>& measured) {
   return fit_edge_time(little).time;
 }
 
+TravelWidths travel_widths(const ProfileOptions& options) {
+  return LayerWidths(options.shape, options.dtype, options.tp).travel();
+}
+
+double key_share(const TravelWidths& widths, bool backward) {
+  return static_cast<double>(widths.key_bytes(backward)) /
+         static_cast<double>(widths.query_bytes(backward));
+}
+
+/// The queries with as many bytes as what travels.
+Tokens travelling(const ProfilePoint& point, const TravelWidths& widths, bool backward) {
+  const auto keys = static_cast<double>((point.prefix + point.tokens).count());
+  return std::min(point.tokens, Tokens(std::llround(key_share(widths, backward) * keys)));
+}
+
 /// Every MicroPack is run by each member alone, too, in turn with the group: what a group takes
 /// beyond the shares (the exchange, and what shorter queries and keys lose in the kernels) is far
 /// less than what a shared machine's speed changes from one minute to the next.
@@ -154,15 +171,25 @@ MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int3
         for (const std::int32_t replicas : {1, in_group ? group : 1})
           points.push_back({own, prefix, 1, replicas});
     const std::vector<RepeatedTimes> times = bench.measure(points, options.budget / 40);
+    const TravelWidths widths = travel_widths(options);
     std::vector<MergedMeasurement> forward, backward;
     for (std::size_t i = 0; i < points.size(); i += 2) {
       const PassTimes &alone = times[i], &merged = times[i + 1];
-      const Tokens tokens = points[i].tokens;
-      forward.push_back({tokens, share_of(alone.forward, cost.forward, group), merged.forward});
-      backward.push_back({tokens, share_of(alone.backward, cost.backward, group), merged.backward});
+      forward.push_back({travelling(points[i], widths, false),
+                         share_of(alone.forward, cost.forward, group), merged.forward});
+      backward.push_back({travelling(points[i], widths, true),
+                          share_of(alone.backward, cost.backward, group), merged.backward});
     }
     return MergeTime{exchange_time(forward), exchange_time(backward)};
   });
+}
+
+/// What keys that travel save of the time of queries.
+SliceTime saving(const EdgeTime& exchange, const TravelWidths& widths, bool backward) {
+  const double share = key_share(widths, backward);
+  if (share >= 1) return {};
+  return {.saved_per_token = (1 - share) * exchange.per_token,
+          .lost_per_prefix_token = share * exchange.per_token};
 }
 
 /// Keeps what merge_time finds.
@@ -173,7 +200,9 @@ MergeTime kept_merge_time(const ProfileOptions& options, const Costs& cost, std:
     return std::vector<double>{forward.per_pack, forward.per_token, backward.per_pack,
                                backward.per_token};
   });
-  return {{f.at(0), f.at(1)}, {f.at(2), f.at(3)}};
+  const EdgeTime forward{f.at(0), f.at(1)}, backward{f.at(2), f.at(3)};
+  const TravelWidths widths = travel_widths(options);
+  return {forward, backward, saving(forward, widths, false), saving(backward, widths, true)};
 }
 
 /// Of a byte to pinned host memory or back, whichever takes longer, in nanoseconds.
