@@ -6,7 +6,8 @@
 
 An EAGLE-3 head that prepare.py made for the model takes part; --head names another one. Its fixed trees
 are measured as published and in the size that is fastest here, found on the first prompt of each kind, so in
-favour of this rule. HeteroSpec starts from that size, too.
+favour of this rule. HeteroSpec starts from the fastest size with two guesses or more after each token, for it
+reads how sure the head is from several; it is compared with that size.
 
 Each prompt is answered by all ways in turn, --turns times, every other turn in reverse order. A prompt's
 ratio is the median over its turns of way ÷ plain in the same turn. The table has the geometric mean over
@@ -40,6 +41,7 @@ from slimpack.generation.chat import chat_text
 PROMPT_BYTES = 400  # of a model of bytes
 FITTED_ON = 128  # tokens of each answer that HeteroSpec's bins are fitted on, and trees tuned
 FIXED = "EAGLE-3, fixed"  # what its other rules are compared with
+BASE = "EAGLE-3, HeteroSpec's base"
 
 
 def parse():
@@ -54,11 +56,11 @@ def parse():
     return checked(parser, threads=1, texts=1, new=2, turns=1)
 
 
-def ways_of(head, tree):
-    """By name the settings of a Generator. tree: the size of fixed trees."""
+def ways_of(head, tree, base):
+    """By name the settings of a Generator. tree: the size of fixed trees. base: that of HeteroSpec's."""
     ways = {"plain": {}, "n-grams, expected": {"draft": "ngram"}}
     if head is not None:
-        for name, size in (("EAGLE-3, published", TreeSize()), (FIXED, tree)):
+        for name, size in (("EAGLE-3, published", TreeSize()), (FIXED, tree), (BASE, base)):
             ways[name] = {"draft": head, "draft_rule": "fixed", **dataclasses.asdict(size)}
         for rule in ("heterospec", "expected"):
             ways[f"EAGLE-3, {rule}"] = {"draft": head, "draft_rule": rule}
@@ -82,15 +84,16 @@ class Bench:
         self.folder = options.out / options.model / options.precision
         plain = Generator(self.folder, dtype=options.precision)
         self.prompts = prompts_of(options, self.folder, plain)
-        self.tree = None
+        self.tree = self.base = None
         if options.head is not None:
             say("looking for the fastest fixed tree")
-            self.tree = fastest_tree(self.seconds_of)
-            say(f"fitting HeteroSpec's bins to trees of {self.tree}")
+            self.tree = fastest_tree(self.seconds_of, (1, 2, 4))
+            self.base = fastest_tree(self.seconds_of, (2, 4))
+            say(f"fitting HeteroSpec's bins to trees of {self.base}")
             every = [prompt for of in self.prompts.values() for prompt in of]
             fit_heterospec(self.folder, options.head, every, dtype=options.precision,
-                           max_new_tokens=FITTED_ON, ignore_eos=True, **dataclasses.asdict(self.tree))
-        self.ways = ways_of(options.head, self.tree)
+                           max_new_tokens=FITTED_ON, ignore_eos=True, **dataclasses.asdict(self.base))
+        self.ways = ways_of(options.head, self.tree, self.base)
         self.generators = {"plain": plain} | {
             name: Generator(self.folder, dtype=options.precision, **settings)
             for name, settings in self.ways.items() if name != "plain"}
@@ -163,12 +166,15 @@ def run(options):
             say(f"{kind}: {number} of {len(prompts)}")
     found = summary(cases, bench.ways)
     report(f"times as fast as plain, {options.model} in {options.precision}, {options.new} tokens", found)
-    against_fixed = {}
+    against_fixed, against_base = {}, {}
     if options.head is not None:
         rules = [way for way in bench.ways if way.startswith("EAGLE") and way != FIXED]
         against_fixed = summary(cases, rules, FIXED)
         report(f"times as fast as EAGLE-3's fixed trees, {bench.tree.draft_rows} rows of depth "
                f"{bench.tree.draft_depth} and width {bench.tree.draft_width}", against_fixed)
+        against_base = summary(cases, ["EAGLE-3, heterospec"], BASE)
+        report(f"times as fast as its base, {bench.base.draft_rows} rows of depth "
+               f"{bench.base.draft_depth} and width {bench.base.draft_width}", against_base)
     cores = others.cores()
     print(f"\nothers took {cores:.2f} cores")
     if options.json:
@@ -176,7 +182,8 @@ def run(options):
             {"model": options.model, "precision": options.precision, "new": options.new,
              "turns": options.turns, "threads": options.threads, "cores_of_others": cores,
              "fixed_tree": bench.tree and dataclasses.asdict(bench.tree),
-             "ratio_to_plain": found, "ratio_to_fixed": against_fixed, "cases": cases}, indent=1) + "\n")
+             "base_tree": bench.base and dataclasses.asdict(bench.base), "ratio_to_plain": found,
+             "ratio_to_fixed": against_fixed, "ratio_to_base": against_base, "cases": cases}, indent=1) + "\n")
 
 
 def main():

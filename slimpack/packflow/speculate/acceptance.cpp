@@ -23,6 +23,10 @@ Acceptance::Acceptance() {
   factors_.fill(factors_of({}));
 }
 
+std::size_t Acceptance::kind(const DraftTree& tree, std::size_t row) {
+  return 2 * static_cast<std::size_t>(tree.guessers[row]) + (tree.ranks[row] == 0 ? 0 : 1);
+}
+
 std::size_t Acceptance::bin(double probability) {
   constexpr std::array<double, kBins - 1> kEnds{0.003, 0.01, 0.03, 0.1, 0.2, 0.35,
                                                 0.5,   0.65, 0.8,  0.9, 0.97};
@@ -35,7 +39,7 @@ std::size_t Acceptance::level(std::int64_t depth) {
 
 double Acceptance::of(const DraftTree& tree, std::size_t row) const {
   const double p = probability_of(tree, row);
-  const Factors& factors = factors_[static_cast<std::size_t>(tree.guessers[row])];
+  const Factors& factors = factors_[kind(tree, row)];
   return std::min(1.0, p * factors[bin(p)][level(tree.depths[row])]);
 }
 
@@ -49,7 +53,7 @@ void Acceptance::learn(const DraftTree& verified, std::span<const std::int32_t> 
   for (std::size_t row = 1; row < verified.size(); ++row) {
     if (!right[static_cast<std::size_t>(verified.parents[row])]) continue;
     const double p = probability_of(verified, row);
-    Counts& counts = counts_[static_cast<std::size_t>(verified.guessers[row])];
+    Counts& counts = counts_[kind(verified, row)];
     Count& count = counts[bin(p)][level(verified.depths[row])];
     count.expected += p;
     if (right[row]) count.right += 1;

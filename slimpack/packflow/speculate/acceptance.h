@@ -10,9 +10,10 @@
 
 namespace slimpack {
 
-/// Counts guesses whose parents were right, by who made them, in bins of the draft's probability
-/// and of depth: how many the draft expected to be right, and how many were. What was long ago
-/// counts less.
+/// Counts guesses whose parents were right, by who made them and whether they were the draft's first
+/// guess, in bins of the draft's probability and of depth: how many the draft expected to be right,
+/// and how many were. Deeper than a head was trained for, its probabilities are alike while its
+/// first guess is still right. What was long ago counts less.
 class Acceptance {
  public:
   Acceptance();
@@ -25,7 +26,7 @@ class Acceptance {
   void learn(const DraftTree& verified, std::span<const std::int32_t> path);
 
  private:
-  static constexpr std::size_t kBins = 12, kDepths = 4;
+  static constexpr std::size_t kBins = 12, kDepths = 4, kKinds = 2 * kGuessers;
   struct Count {
     double expected = 0;
     double right = 0;
@@ -34,12 +35,14 @@ class Acceptance {
   using Counts = std::array<std::array<Count, kDepths>, kBins>;
   using Factors = std::array<std::array<double, kDepths>, kBins>;  ///< right ÷ expected, smoothed
 
+  /// By who guessed, and whether it was the first guess.
+  [[nodiscard]] static std::size_t kind(const DraftTree& tree, std::size_t row);
   [[nodiscard]] static std::size_t bin(double probability);
   [[nodiscard]] static std::size_t level(std::int64_t depth);
   [[nodiscard]] static Factors factors_of(const Counts& counts);
 
-  std::array<Counts, kGuessers> counts_{};
-  std::array<Factors, kGuessers> factors_{};
+  std::array<Counts, kKinds> counts_{};
+  std::array<Factors, kKinds> factors_{};
 };
 
 }  // namespace slimpack

@@ -21,6 +21,7 @@ DraftTree::DraftTree(std::int64_t token)
       depths{0},
       log_probability{0},
       guessers{Guesser::kHead},
+      ranks{0},
       entropy{0} {}
 
 double DraftTree::conditional_log_probability(std::size_t row) const {
@@ -28,20 +29,22 @@ double DraftTree::conditional_log_probability(std::size_t row) const {
 }
 
 std::int32_t DraftTree::add(std::int32_t parent, std::int64_t token, double log_p,
-                            Guesser guesser) {
+                            Guesser guesser, std::int32_t rank) {
   const auto above = static_cast<std::size_t>(parent);
   tokens.push_back(token);
   parents.push_back(parent);
   depths.push_back(depths[above] + 1);
   log_probability.push_back(sound(log_probability[above] + log_p));
   guessers.push_back(guesser);
+  ranks.push_back(rank);
   entropy.push_back(0);
   return static_cast<std::int32_t>(size()) - 1;
 }
 
-void DraftTree::join(std::int32_t row, double log_p) {
+void DraftTree::join(std::int32_t row, double log_p, std::int32_t rank) {
   const auto joined = static_cast<std::size_t>(row);
   guessers[joined] = Guesser::kBoth;
+  ranks[joined] = rank;
   std::vector<double> after_parent(size());
   for (std::size_t r = joined + 1; r < size(); ++r)
     after_parent[r] = conditional_log_probability(r);
@@ -74,7 +77,7 @@ DraftTree DraftTree::best(std::span<const double> worth, std::int64_t rows) cons
   for (std::size_t i = 1; i < kept; ++i) {
     const auto from = static_cast<std::size_t>(order[i]);
     row_of[from] = tree.add(row_of[static_cast<std::size_t>(parents[from])], tokens[from],
-                            conditional_log_probability(from), guessers[from]);
+                            conditional_log_probability(from), guessers[from], ranks[from]);
     tree.entropy.back() = entropy[from];
   }
   return tree;

@@ -19,6 +19,8 @@ struct DraftTree {
   std::vector<std::int32_t> depths;     ///< 0 of row 0
   std::vector<double> log_probability;  ///< by the draft, of all guesses from row 0 to the row
   std::vector<Guesser> guessers;        ///< kHead of row 0
+  /// How many guesses after the same row the draft thought likelier; 0 of row 0.
+  std::vector<std::int32_t> ranks;
   /// Entropy in nats of the draft's likeliest guesses after a row, their probabilities scaled to 1;
   /// 0 where it guessed none.
   std::vector<double> entropy;
@@ -30,10 +32,10 @@ struct DraftTree {
   [[nodiscard]] double conditional_log_probability(std::size_t row) const;
   /// Appends a guess after a row, whose probability given that row is exp(log_p). Returns its row.
   std::int32_t add(std::int32_t parent, std::int64_t token, double log_p,
-                   Guesser guesser = Guesser::kHead);
-  /// A second draft makes the guess of a row, too. Its probability becomes the second
+                   Guesser guesser = Guesser::kHead, std::int32_t rank = 0);
+  /// A second draft makes the guess of a row, too. Its probability and rank become the second
   /// draft's. Cost: O(rows).
-  void join(std::int32_t row, double log_p);
+  void join(std::int32_t row, double log_p, std::int32_t rank = 0);
 
   /// The tree of the `rows` rows of highest worth; of equals the earlier one. Whole where it has no
   /// more. REQUIRES: no row is worth more than its parent.

@@ -212,9 +212,9 @@ void EagleDraft<Input>::add_level(DraftTree& tree, const Guesses& guesses,
       const auto at = static_cast<std::size_t>(static_cast<std::int64_t>(r) * count + i);
       const std::int64_t token = head_.target_tokens[static_cast<std::size_t>(guess[at])];
       if (const auto row = others_guess(tree, others, rows[r], token))
-        tree.join(*row, p[at]);
+        tree.join(*row, p[at], static_cast<std::int32_t>(i));
       else
-        tree.add(rows[r], token, p[at], Guesser::kHead);
+        tree.add(rows[r], token, p[at], Guesser::kHead, static_cast<std::int32_t>(i));
     }
   }
 }
@@ -288,7 +288,7 @@ void EagleDraft<Input>::guess(DraftTree& tree, TreeRule& rule) {
   const std::int32_t root = 0;
   add_level(tree, guesses_after(last_1H, rule.width()), {&root, 1}, others);
   for (std::int32_t depth = 1; rule.deeper(tree, depth); ++depth) {
-    const auto level = likeliest_rows(tree, rows.level(tree, depth), rule.width());
+    const auto level = likeliest_rows(tree, rows.level(tree, depth), rule.parents());
     rows.add(tree, level);
     const std::vector<std::int64_t> positions(level.size(), cache_.size() + depth - 1);
     const at::Tensor level_TH = run(rows.tokens(), rows.g_TH(), positions, rows.own());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -15,6 +16,12 @@ constexpr double kDecay = 127.0 / 128;
 constexpr double kFirstCredit = 2, kMostCredit = 16, kIncome = 0.01;
 
 }  // namespace
+
+void ExpectedSpeedTree::Continuation::forget() {
+  const Continuation first;
+  parents = first.parents + kDecay * (parents - first.parents);
+  worth = first.worth + kDecay * (worth - first.worth);
+}
 
 ExpectedSpeedTree::ExpectedSpeedTree(const TreeSize& most, VerificationCosts costs, Clock clock)
     : most_(most),
@@ -36,9 +43,10 @@ ExpectedSpeedTree::Continuation& ExpectedSpeedTree::continuation(std::int64_t de
   return continuations_[static_cast<std::size_t>(depth)];
 }
 
-double ExpectedSpeedTree::level_seconds(std::int64_t depth) const {
-  return depth > 0 && further_level_.seconds() > 0 ? further_level_.seconds()
-                                                   : first_level_.seconds();
+double ExpectedSpeedTree::level_seconds(std::int64_t depth, std::int64_t parents) const {
+  return depth > 0 && further_level_.seconds() > 0
+             ? further_level_.seconds() * costs_.seconds(parents)
+             : first_level_.seconds();
 }
 
 void ExpectedSpeedTree::begin_pass(const DraftTree& tree) {
@@ -48,14 +56,21 @@ void ExpectedSpeedTree::begin_pass(const DraftTree& tree) {
   const double plain = 1 / costs_.seconds(1);
   rate_ = seconds_ > 0 ? std::max(plain, tokens_ / seconds_) : plain;
   rate(tree);
+  for (Continuation& c : continuations_) c.forget();
   guesses_ = account_ > first_level_.seconds();
+  parent_rows_ = 1;
 }
 
 void ExpectedSpeedTree::rate(const DraftTree& tree) {
   right_.assign(1, 1.0);
-  for (std::size_t row = 1; row < tree.size(); ++row)
-    right_.push_back(right_[static_cast<std::size_t>(tree.parents[row])] *
-                     acceptance_.of(tree, row));
+  // At most one guess after a row is right.
+  std::vector<double> left(tree.size(), 1.0);
+  for (std::size_t row = 1; row < tree.size(); ++row) {
+    const auto parent = static_cast<std::size_t>(tree.parents[row]);
+    const double given_parent = std::min(acceptance_.of(tree, row), left[parent]);
+    left[parent] -= given_parent;
+    right_.push_back(right_[parent] * given_parent);
+  }
   likeliest_.resize(std::min(right_.size(), static_cast<std::size_t>(most_.rows)));
   std::ranges::partial_sort_copy(right_, likeliest_, std::greater<>());
 }
@@ -64,12 +79,15 @@ void ExpectedSpeedTree::end_level(const DraftTree& tree) {
   if (asked_ == 0) return;
   const double took = lap();
   drafting_ += took;
-  (asked_ == 1 ? first_level_ : further_level_).add(took);
+  if (asked_ == 1)
+    first_level_.add(took);
+  else
+    further_level_.add(took / costs_.seconds(parent_rows_));
   const double worth_before = best_choice().worth;
   rate(tree);
   Continuation& c = continuation(asked_ - 1);
-  c.parents = c.parents * kDecay + parents_;
-  c.worth = c.worth * kDecay + best_choice().worth - worth_before;
+  c.parents += parents_;
+  c.worth += best_choice().worth - worth_before;
   asked_ = 0;
 }
 
@@ -86,29 +104,41 @@ ExpectedSpeedTree::Choice ExpectedSpeedTree::best_choice() const {
   return best;
 }
 
-double ExpectedSpeedTree::open_parents(const DraftTree& tree, std::int64_t depth) const {
+std::vector<double> ExpectedSpeedTree::open_parents(const DraftTree& tree,
+                                                    std::int64_t depth) const {
   std::vector<double> open = right_;
   for (std::size_t row = 1; row < tree.size(); ++row)
     open[static_cast<std::size_t>(tree.parents[row])] -= right_[row];
   std::vector<double> level;
   for (std::size_t row = 0; row < tree.size(); ++row)
     if (tree.depths[row] == depth) level.push_back(std::max(0.0, open[row]));
-  const auto parents = std::min(level.size(), static_cast<std::size_t>(most_.width));
-  const auto end = level.begin() + static_cast<std::ptrdiff_t>(parents);
-  std::ranges::partial_sort(level, end, std::greater<>());
-  return std::accumulate(level.begin(), end, 0.0);
+  std::vector<double> open_parents(std::min(level.size(), static_cast<std::size_t>(most_.width)));
+  std::ranges::partial_sort_copy(level, open_parents, std::greater<>());
+  return open_parents;
+}
+
+double ExpectedSpeedTree::choose_parents(const std::vector<double>& open, std::int64_t depth) {
+  const Continuation& c = continuation(depth);
+  double best = -std::numeric_limits<double>::infinity(), parents = 0;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    parents += open[i];
+    const auto rows = static_cast<std::int64_t>(i) + 1;
+    const double gain = parents * c.worth / c.parents - rate_ * level_seconds(depth, rows);
+    if (gain <= best) continue;
+    best = gain;
+    parent_rows_ = rows;
+    parents_ = parents;
+  }
+  return best;
 }
 
 bool ExpectedSpeedTree::deeper(const DraftTree& tree, std::int64_t depth) {
   if (depth == 0) begin_pass(tree);
   end_level(tree);
   if (depth == 0 ? !guesses_ : depth >= std::min(most_.depth, 2 * longest_ + 1)) return false;
-  parents_ = open_parents(tree, depth);
-  const Continuation& c = continuation(depth);
   // The first level is made in any case, so that it is known what it brings, unless there are
   // guesses without it.
-  if (tree.size() > 1 && parents_ * c.worth / c.parents <= rate_ * level_seconds(depth))
-    return false;
+  if (choose_parents(open_parents(tree, depth), depth) <= 0 && tree.size() > 1) return false;
   asked_ = depth + 1;
   return true;
 }
@@ -132,7 +162,7 @@ void ExpectedSpeedTree::learn(const DraftTree& verified, std::span<const std::in
   tokens_ = tokens_ * kDecay + tokens;
   seconds_ = seconds_ * kDecay + seconds;
   const double plain = costs_.seconds(1);
-  if (guesses_) account_ += tokens * plain - seconds;
+  if (guesses_) account_ += tokens * plain - drafting_ - expected;
   account_ = std::clamp(account_ + kIncome * plain, -kMostCredit * plain, kMostCredit * plain);
 }
 

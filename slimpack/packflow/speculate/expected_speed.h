@@ -3,9 +3,10 @@
 //
 // 1. Each guess gets the probability that it is right: that of its parent times what Acceptance
 //    makes of the draft's. The expected tokens of a pass are 1 + the sum over the verified rows.
-// 2. A second is worth R tokens, the speed of late. The draft guesses another level as long as the
-//    tokens that levels like it brought are worth more than its time and that of more rows. At
-//    first it guesses no deeper than twice what was right, and one more.
+// 2. A second is worth R tokens, the speed of late. The draft guesses another level, after as many
+//    rows of the last one as pay, as long as the tokens that levels like it brought are worth more
+//    than its time and that of more rows. At first it guesses no deeper than twice what was right,
+//    and one more.
 //    Where another draft guessed before, what counts is how likely its guesses are wrong.
 // 3. As many rows are verified as make expected tokens − R · seconds largest.
 // 4. An account holds what guessing won over plain decoding or lost to it. Without credit nothing
@@ -37,15 +38,19 @@ class ExpectedSpeedTree final : public TreeRule {
   ExpectedSpeedTree(const TreeSize& most, VerificationCosts costs, Clock clock);
 
   [[nodiscard]] std::int64_t width() const override { return most_.width; }
+  [[nodiscard]] std::int64_t parents() const override { return parent_rows_; }
   [[nodiscard]] bool deeper(const DraftTree& tree, std::int64_t depth) override;
   [[nodiscard]] DraftTree verified(const DraftTree& tree) override;
   void learn(const DraftTree& verified, std::span<const std::int32_t> path) override;
 
  private:
-  /// What levels of a depth brought to the rows that they followed.
+  /// What levels of a depth brought to the rows that they followed, of late: where none was asked
+  /// for, it becomes what it was at first, so that another one is tried.
   struct Continuation {
-    double parents = 1;  ///< open_parents()
+    double parents = 1;  ///< the sum of open_parents() that were followed
     double worth = 0.7;  ///< expected right guesses, less what their rows cost
+
+    void forget();
   };
   /// How many of some rows pay, and what they are worth: tokens − R · seconds, row 0 not counted.
   struct Choice {
@@ -58,19 +63,23 @@ class ExpectedSpeedTree final : public TreeRule {
   /// Measures the level that the draft was told to make, and rates its rows.
   void end_level(const DraftTree& tree);
   void rate(const DraftTree& tree);
-  /// Of the rows of the last level that the next one would follow: how likely it is that one of
-  /// them is right and that no guess after it is.
-  [[nodiscard]] double open_parents(const DraftTree& tree, std::int64_t depth) const;
+  /// Of the rows of the last level that the next one may follow: how likely it is that each is
+  /// right and that no guess after it is. Descending.
+  [[nodiscard]] std::vector<double> open_parents(const DraftTree& tree, std::int64_t depth) const;
+  /// Chooses how many of them to follow; what the level is then worth, less its time.
+  double choose_parents(const std::vector<double>& open, std::int64_t depth);
   [[nodiscard]] Choice best_choice() const;
   [[nodiscard]] Continuation& continuation(std::int64_t depth);
-  /// Of the level after `depth` ones; that of the first one, until there was another.
-  [[nodiscard]] double level_seconds(std::int64_t depth) const;
+  /// Of the level after `depth` ones, which follows so many rows. A level's time grows with its
+  /// rows as a verification's does. That of the first level, until there was another.
+  [[nodiscard]] double level_seconds(std::int64_t depth, std::int64_t parents) const;
 
   TreeSize most_;
   VerificationCosts costs_;
   Clock clock_;
   Acceptance acceptance_;
-  TypicalTime first_level_, further_level_;
+  TypicalTime first_level_;
+  TypicalTime further_level_;  ///< ÷ the time of a verification of as many rows
   std::vector<Continuation> continuations_;  ///< by depth of the parents
   double tokens_ = 0, seconds_ = 0;          ///< of late
   double account_ = 0;                       ///< seconds
@@ -80,7 +89,8 @@ class ExpectedSpeedTree final : public TreeRule {
   Nanos last_{0};
   bool guesses_ = false;
   std::int64_t asked_ = 0;         ///< level in progress, from 1 on; 0 = none
-  double parents_ = 0;             ///< open_parents() of it
+  std::int64_t parent_rows_ = 1;   ///< that it follows
+  double parents_ = 0;             ///< their open_parents() together
   double drafting_ = 0;            ///< seconds so far
   double rate_ = 0;                ///< R
   std::vector<double> right_;      ///< by row: the probability that it is right

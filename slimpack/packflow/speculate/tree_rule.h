@@ -30,6 +30,9 @@ class TreeRule {
 
   /// Guesses after each row that a draft with probabilities makes.
   [[nodiscard]] virtual std::int64_t width() const = 0;
+  /// After how many rows of the last level, the likeliest ones, the next level guesses. Asked after
+  /// deeper() said so.
+  [[nodiscard]] virtual std::int64_t parents() const { return width(); }
   /// Whether to guess one token further than the draft did, which made `depth` levels of guesses.
   /// The tree may have rows of another draft that guessed before.
   [[nodiscard]] virtual bool deeper(const DraftTree& tree, std::int64_t depth) = 0;

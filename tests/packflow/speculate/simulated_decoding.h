@@ -19,6 +19,7 @@ struct SimulatedMachine {
   double further_level = 0;
   double pass = 0;  ///< of one row
   double row = 0;   ///< of each further row
+  double draft_row = 0;  ///< of each further row that a level follows
 
   [[nodiscard]] double verification(std::int64_t rows) const {
     return pass + row * static_cast<double>(rows - 1);
@@ -57,7 +58,7 @@ class SimulatedDecoding {
     double left = 1;
     double p = std::clamp((hard_ ? 0.5 : 1.0) * text_.sureness + 0.15 * rng_.normal(), 0.05, 0.98);
     for (std::int64_t i = 0; i < width; ++i) {
-      tree.add(row, i, std::log(p));
+      tree.add(row, i, std::log(p), Guesser::kHead, static_cast<std::int32_t>(i));
       left -= p;
       p = left / 2;
     }
@@ -67,17 +68,19 @@ class SimulatedDecoding {
     DraftTree tree(0);
     std::vector<std::int32_t> level{0};
     for (std::int64_t depth = 0; rule.deeper(tree, depth); ++depth) {
-      const std::size_t begin = tree.size();
-      for (const std::int32_t row : level) add_children(tree, row, rule.width());
-      spend(depth == 0 ? machine_.first_level : machine_.further_level);
-      level.clear();
-      for (std::size_t row = begin; row < tree.size(); ++row)
-        level.push_back(static_cast<std::int32_t>(row));
       std::ranges::stable_sort(level, std::ranges::greater(), [&](std::int32_t row) {
         return tree.log_probability[static_cast<std::size_t>(row)];
       });
-      level.resize(std::min(level.size(), static_cast<std::size_t>(rule.width())));
+      level.resize(std::min(level.size(), static_cast<std::size_t>(rule.parents())));
       std::ranges::sort(level);
+      const std::size_t begin = tree.size();
+      for (const std::int32_t row : level) add_children(tree, row, rule.width());
+      spend(depth == 0 ? machine_.first_level
+                       : machine_.further_level +
+                             machine_.draft_row * static_cast<double>(level.size() - 1));
+      level.clear();
+      for (std::size_t row = begin; row < tree.size(); ++row)
+        level.push_back(static_cast<std::int32_t>(row));
     }
     return tree;
   }
