@@ -41,8 +41,8 @@ PackCost shared_cost(const BaselineInput& input, std::int32_t replicas) {
 Tokens crossover(const BaselineInput& input, std::int32_t replicas) {
   const PackCost alone = shared_cost(input, 1), shared = shared_cost(input, replicas);
   const double pack = shared.per_pack - alone.per_pack;
-  const double token =
-      shared.per_token - shared.saved_per_token - alone.per_token / replicas;
+  const double token = shared.per_token + std::min(shared.travel.per_query, shared.travel.per_key) -
+                       alone.per_token / replicas;
   const double square = shared.per_pair / 2;
   if (square <= 0) return Tokens(0);
   const double length = (token + std::sqrt(token * token + 4 * square * pack)) / (2 * square);

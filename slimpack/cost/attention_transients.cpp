@@ -74,6 +74,13 @@ std::int64_t keys_of(const MicroPack& pack) {
   return keys;
 }
 
+/// What is on its way while a visitor's rows are attended to: the next visitor's rows, and what the
+/// last visitor's gave. The second of three replicas has no visitor before, the third none after.
+std::int64_t on_the_way(const MicroPack& pack, std::int64_t next, std::int64_t returned) {
+  if (pack.replicas == 2) return 0;
+  return pack.replicas == 3 ? std::max(next, returned) : next + returned;
+}
+
 /// As slices_forward, for a merged MicroPack. Its own queries run first, then those of the other
 /// replicas, one replica after the other.
 std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
@@ -97,10 +104,15 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
   if (pack.slices.size() > 1) part = std::max(part, 2 * tokens * result);
   const std::int64_t merging = tokens * (result + 3 * w.lse + w.merging());
   // Beyond the own result: keys and values of another replica, while those of the next one come.
-  if (keys_travel(w, pack, false)) return 2 * 2 * w.k * keys_of(pack) + std::max(part, merging);
-  // Or another replica's queries and their result; later the other replicas' results for the own
-  // queries, while they are merged.
-  return std::max(tokens * w.q + part, merging);
+  if (keys_travel(w, pack, false)) {
+    const std::int64_t visiting = 2 * w.k * keys_of(pack);
+    return visiting + on_the_way(pack, visiting, 0) + std::max(part, merging);
+  }
+  // Or another replica's queries and their result; and the results for the own queries, while they
+  // are merged. The last visitor's result is there by then.
+  const std::int64_t visiting = tokens * w.q, returned = tokens * result;
+  return std::max(visiting + part + on_the_way(pack, visiting, returned),
+                  merging + (pack.replicas > 3 ? visiting : 0) + on_the_way(pack, 0, returned));
 }
 
 /// The peak of a slice's backward attention.
@@ -189,9 +201,12 @@ std::int64_t slices_backward(const LayerWidths& w, const MicroPack& pack,
 std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
                              const SequenceLengths& lengths) {
   const std::int64_t tokens = pack.tokens().count();
+  const std::int64_t keys = keys_of(pack);
+  const std::int64_t queries = tokens * (3 * w.q + w.lse);
   const std::int64_t visiting = keys_travel(w, pack, true)
-                                    ? keys_of(pack) * (2 * w.k + w.gradients())
-                                    : tokens * (3 * w.q + w.lse);
+                                    ? keys * (2 * w.k + w.gradients()) +
+                                          on_the_way(pack, keys * 2 * w.k, keys * w.gradients())
+                                    : queries + on_the_way(pack, queries, tokens * w.q);
   const std::int64_t dq = tokens * (w.q / w.element * w.accumulator);
   LayerStores stores;
   std::int64_t done = 0, part = 0, dkv = 0;

@@ -14,8 +14,8 @@ struct TravelWidths {
   std::int64_t q, k, lse;
   std::int64_t gradients;  ///< of k and v, in the accumulate type
 
-  /// Of a query, what a pass sends and gets back. Forward sends q; output and log-sum-exp come back.
-  /// Backward sends dO, q, O and the log-sum-exp; dq comes back.
+  /// Of a query, what a pass sends and gets back. Forward sends q; output and log-sum-exp come
+  /// back. Backward sends dO, q, O and the log-sum-exp; dq comes back.
   [[nodiscard]] std::int64_t query_bytes(bool backward) const {
     return (backward ? 4 : 2) * q + lse;
   }

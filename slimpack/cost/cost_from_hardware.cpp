@@ -87,8 +87,8 @@ EdgeTime layer_collectives(const Job& job, bool backward) {
   return {hidden.per_pack + tokens.per_pack, hidden.per_token + tokens.per_token};
 }
 
-/// Numbers of a token's keys and values on one rank. If there are more ranks than key heads, several
-/// ranks hold copies of one.
+/// Numbers of a token's keys and values on one rank. If there are more ranks than key heads,
+/// several ranks hold copies of one.
 double key_elements(const Job& job) {
   const double ways = std::min(job.tp, static_cast<double>(job.layer.num_kv_heads));
   return static_cast<double>(job.layer.k_width() + job.layer.v_width()) / ways;
@@ -193,34 +193,39 @@ void set_head(Costs& cost, const Job& job) {
 
 /// Of a token's keys and values. Backward their gradients come back in the accumulate type.
 double travelling_key_bytes(const Job& job, Pass pass) {
-  return key_elements(job) *
-         (job.element() + (pass == Pass::kBackward ? job.accumulator() : 0));
+  return key_elements(job) * (job.element() + (pass == Pass::kBackward ? job.accumulator() : 0));
 }
+
+/// What a member sends for a token and gets back.
+struct TravelBytes {
+  double sent, returned;
+};
 
 /// What a group of replicas pays in one pass of a layer, as packflow/layer/context_attention.cpp
 /// runs it. Queries travel; or keys and values do, where they have fewer bytes.
 ///  - A member sends its queries to the group − 1 others and gets as many results back, one message
-///    after the other. `bytes`: of a token's queries and results. Of them (group − 1)/group crosses
-///    the link for each token of the MicroPack. As much crosses it of all keys, if these travel.
+///    after the other. Of `queries` (group − 1)/group crosses the link for each token of the
+///    MicroPack, and of keys as much for each token so far.
+///  - Each message but the last one travels while the member attends to the rows of another member:
+///    in (group − 1)/group of its attention. The last results come after it.
 ///  - A member attends to its own keys with the queries of all members: to those of the slice and
 ///    to those of the prefix in a call each, where one replica alone has one call for both.
 ///  - So it reads its keys and values `group` times, and its kernel takes the rows of all members.
-void set_merge_pass(const Job& job, double group, Pass pass, double bytes, EdgeTime& exchange,
-                    SliceTime& slice) {
+void set_merge_pass(const Job& job, double group, Pass pass, const TravelBytes& queries,
+                    EdgeTime& exchange, SliceTime& slice, Travel& travel) {
   const Link link = job.link(job.placement.holds_replicas(static_cast<std::int64_t>(group)));
   const HardwareSpec& h = job.hardware;
   const double heads = static_cast<double>(job.layer.num_heads) / job.tp;
   const double others = (group - 1) / group;
+  const double last = queries.returned / group * link.per_byte;
   exchange.per_pack = 2 * (group - 1) * link.latency;
-  exchange.per_token =
-      others * (bytes * link.per_byte + growth(job, pass) * h.attention_token_head_ns * heads);
+  exchange.per_token = others * growth(job, pass) * h.attention_token_head_ns * heads + last;
   slice.per_slice = (2 * group - 1) * h.attention_slice_us * kNanosPerMicro;
   const double prefix = others * prefix_token_bytes(job, pass) * job.nanos_per_memory_byte();
   (job.layer.window > 0 ? slice.per_window_prefix : slice.per_prefix_token) = prefix;
-  const double keys = travelling_key_bytes(job, pass);
-  if (keys >= bytes) return;
-  slice.saved_per_token = others * (bytes - keys) * link.per_byte;
-  slice.lost_per_prefix_token = others * keys * link.per_byte;
+  travel.per_query = others * (queries.sent + queries.returned) * link.per_byte - last;
+  travel.per_key = others * travelling_key_bytes(job, pass) * link.per_byte;
+  travel.hidden_per_pair = others * pair_nanos(job, pass) / group;
 }
 
 /// Forward sends Q; O comes back in the run's format with a log-sum-exp per head in fp32. Backward
@@ -230,9 +235,10 @@ MergeTime merge_time(const Job& job, double group) {
   const double out = static_cast<double>(job.layer.out_width()) / job.tp * job.element();
   const double lse = static_cast<double>(job.layer.num_heads) / job.tp * job.accumulator();
   MergeTime time;
-  set_merge_pass(job, group, Pass::kForward, q + out + lse, time.forward, time.forward_slice);
-  set_merge_pass(job, group, Pass::kBackward, 2 * q + 2 * out + lse, time.backward,
-                 time.backward_slice);
+  set_merge_pass(job, group, Pass::kForward, {q, out + lse}, time.forward, time.forward_slice,
+                 time.forward_travel);
+  set_merge_pass(job, group, Pass::kBackward, {q + 2 * out + lse, q}, time.backward,
+                 time.backward_slice, time.backward_travel);
   return time;
 }
 

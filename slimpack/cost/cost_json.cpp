@@ -39,37 +39,44 @@ EdgeTime part_time(const JsonFields& fields, const char* field, const PackCost& 
   return time;
 }
 
-json merge_pass_to_json(const EdgeTime& exchange, const SliceTime& slice) {
+json merge_pass_to_json(const EdgeTime& exchange, const SliceTime& slice, const Travel& travel) {
   json out = edge_time_to_json(exchange);
-  if (slice == SliceTime()) return out;
-  out["per_slice"] = slice.per_slice;
-  out["per_prefix_token"] = slice.per_prefix_token;
-  out["per_window_prefix"] = slice.per_window_prefix;
-  if (slice.saved_per_token == 0) return out;
-  out["saved_per_token"] = slice.saved_per_token;
-  out["lost_per_prefix_token"] = slice.lost_per_prefix_token;
+  if (slice != SliceTime()) {
+    out["per_slice"] = slice.per_slice;
+    out["per_prefix_token"] = slice.per_prefix_token;
+    out["per_window_prefix"] = slice.per_window_prefix;
+  }
+  if (travel != Travel()) {
+    out["per_query"] = travel.per_query;
+    out["per_key"] = travel.per_key;
+    out["hidden_per_pair"] = travel.hidden_per_pair;
+  }
   return out;
 }
 
 json to_json(const std::vector<MergeTime>& merges) {
   json array = json::array();
   for (const MergeTime& m : merges)
-    array.push_back({{"forward", merge_pass_to_json(m.forward, m.forward_slice)},
-                     {"backward", merge_pass_to_json(m.backward, m.backward_slice)}});
+    array.push_back(
+        {{"forward", merge_pass_to_json(m.forward, m.forward_slice, m.forward_travel)},
+         {"backward", merge_pass_to_json(m.backward, m.backward_slice, m.backward_travel)}});
   return array;
 }
 
 /// Zero if the file lacks it: measured exchanges include what slices add.
 SliceTime slice_time_field(const JsonFields& f) {
   if (!f.has("per_slice")) return {};
-  SliceTime time{.per_slice = non_negative(f, "per_slice"),
-                 .per_prefix_token = non_negative(f, "per_prefix_token"),
-                 .per_window_prefix = non_negative(f, "per_window_prefix")};
-  if (!f.has("saved_per_token")) return time;
-  time.saved_per_token = non_negative(f, "saved_per_token");
-  time.lost_per_prefix_token = non_negative(f, "lost_per_prefix_token");
-  require_part(f, "saved_per_token", time.saved_per_token, f.number("per_token"), "per_token");
-  return time;
+  return {.per_slice = non_negative(f, "per_slice"),
+          .per_prefix_token = non_negative(f, "per_prefix_token"),
+          .per_window_prefix = non_negative(f, "per_window_prefix")};
+}
+
+/// Zero if the file lacks it: nothing travels on one replica, and older files count it per token.
+Travel travel_field(const JsonFields& f) {
+  if (!f.has("per_query")) return {};
+  return {.per_query = non_negative(f, "per_query"),
+          .per_key = non_negative(f, "per_key"),
+          .hidden_per_pair = non_negative(f, "hidden_per_pair")};
 }
 
 std::vector<MergeTime> merge_times(const JsonFields& fields) {
@@ -84,7 +91,8 @@ std::vector<MergeTime> merge_times(const JsonFields& fields) {
     const JsonFields forward = f.object("forward");
     const JsonFields backward = f.object("backward");
     merges.push_back({edge_time_field(forward), edge_time_field(backward),
-                      slice_time_field(forward), slice_time_field(backward)});
+                      slice_time_field(forward), slice_time_field(backward), travel_field(forward),
+                      travel_field(backward)});
   }
   return merges;
 }

@@ -43,8 +43,7 @@ PackCost merge_time(const MergeTime& merge, Pass pass) {
           .per_token = exchange.per_token,
           .per_prefix_token = slice.per_prefix_token,
           .per_window_prefix = slice.per_window_prefix,
-          .saved_per_token = slice.saved_per_token,
-          .lost_per_prefix_token = slice.lost_per_prefix_token};
+          .travel = pass == Pass::kForward ? merge.forward_travel : merge.backward_travel};
 }
 
 /// Between the times of two groups, or beyond them: messages and kernel calls grow with the number
@@ -61,9 +60,9 @@ PackCost between(const PackCost& fewer, const PackCost& more, double few, double
           .per_token = at(fewer.per_token, more.per_token, rows),
           .per_prefix_token = at(fewer.per_prefix_token, more.per_prefix_token, rows),
           .per_window_prefix = at(fewer.per_window_prefix, more.per_window_prefix, rows),
-          .saved_per_token = at(fewer.saved_per_token, more.saved_per_token, rows),
-          .lost_per_prefix_token =
-              at(fewer.lost_per_prefix_token, more.lost_per_prefix_token, rows)};
+          .travel = {at(fewer.travel.per_query, more.travel.per_query, rows),
+                     at(fewer.travel.per_key, more.travel.per_key, rows),
+                     at(fewer.travel.hidden_per_pair, more.travel.hidden_per_pair, calls)}};
 }
 
 /// The time that merging adds to a layer in which attention runs once. Known are groups of 2, 4, …
@@ -219,8 +218,7 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .per_window_prefix = time.per_window_prefix / replicas + exchange.per_window_prefix,
           .window = time.window,
           .per_missing_row = time.per_missing_row,
-          .saved_per_token = exchange.saved_per_token,
-          .lost_per_prefix_token = exchange.lost_per_prefix_token};
+          .travel = exchange.travel};
 }
 
 EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass) {

@@ -23,25 +23,26 @@
 namespace slimpack {
 
 /// Extra nanoseconds of a slice: a constant, and for each token of its prefix (within the window of
-/// layers that have one). The last two are what is saved if keys travel (PackCost).
+/// layers that have one).
 struct SliceTime {
   double per_slice = 0;
   double per_prefix_token = 0;
   double per_window_prefix = 0;
-  double saved_per_token = 0;
-  double lost_per_prefix_token = 0;
 
   bool operator==(const SliceTime&) const = default;
 };
 
 /// Extra time of a decoder layer when a group of replicas runs a MicroPack together by context
 /// parallelism. `per_token` is multiplied by the tokens of the whole MicroPack, slices count whole.
-/// A profile has measured the first two together with what slices add to them.
+/// A profile has measured all of it as constants of the first two and as travel, with what slices
+/// add and without what is hidden.
 struct MergeTime {
   EdgeTime forward;
   EdgeTime backward;
   SliceTime forward_slice = {};
   SliceTime backward_slice = {};
+  Travel forward_travel = {};
+  Travel backward_travel = {};
 
   bool operator==(const MergeTime&) const = default;
 };

@@ -15,19 +15,34 @@ struct EdgeTime {
   bool operator==(const EdgeTime&) const = default;
 };
 
+/// Nanoseconds that a pass of slices waits for what travels between replicas that share them:
+///   max(0, min(per_query·q, per_key·(q + prefix)) − hidden_per_pair·pairs)
+/// Queries and their results travel, or the keys of all tokens so far, whichever takes less time
+/// (context_travel.h), while attention computes. Layers with a window have pairs within it.
+struct Travel {
+  double per_query = 0;
+  double per_key = 0;
+  double hidden_per_pair = 0;
+
+  [[nodiscard]] constexpr double time(double tokens, double prefix, double pairs) const {
+    return std::max(
+        0.0, std::min(per_query * tokens, per_key * (tokens + prefix)) - hidden_per_pair * pairs);
+  }
+
+  bool operator==(const Travel&) const = default;
+};
+
 /// Nanoseconds of a MicroPack in one pass on a layer or on a whole stage:
 ///   per_pack + Σ slices (per_slice + per_token·q + per_pair·pairs + per_prefix_token·prefix
-///                        + per_window_pair·window pairs + per_window_prefix·window prefix
-///                        − saving)
-///   + per_missing_row·max(0, kFullRows − Σ q)
+///                        + per_window_pair·window pairs + per_window_prefix·window prefix)
+///   + per_missing_row·max(0, kFullRows − Σ q) + travelling
 /// with q tokens and `pairs` causal query–key pairs. per_prefix_token is the bandwidth term: the
 /// pass reads the prefix's keys and values, and backward also writes their gradients. Layers whose
 /// queries attend to at most `window` keys have pairs and prefix within the window
-/// (Slice::window_pairs, window_prefix). Where replicas share the slice, per_token sends its queries,
-/// and keys travel instead where that saves: max(0, saved_per_token·q − lost_per_prefix_token·prefix)
-/// (context_travel.h). Matrix products of few rows run slower: the last term.
+/// (Slice::window_pairs, window_prefix). Matrix products of few rows run slower: per_missing_row.
 /// Solvers and bounds leave it out, so that the cost of a MicroPack stays the sum of its slices'.
-/// No coefficient is negative.
+/// Where replicas share the MicroPack, its queries or its keys travel while it computes; what is
+/// not hidden by that counts (Travel). No coefficient is negative.
 struct PackCost {
   /// MicroPacks of so many rows have no missing rows. Measured on a CPU with AVX-512: layers of
   /// hidden size 1024 lose 45% at 64 rows, 7% at 256, and less than noise from 512 on.
@@ -42,31 +57,30 @@ struct PackCost {
   double per_window_prefix = 0;
   Tokens window{0};  ///< 0 = no layer has one, and the two terms before are 0
   double per_missing_row = 0;
-  double saved_per_token = 0;        ///< at most per_token
-  double lost_per_prefix_token = 0;  ///< of that saving
+  Travel travel = {};
 
-  /// The nanoseconds that a slice adds to its MicroPack.
+  /// The nanoseconds that a slice adds to its MicroPack, at most: slices that run together hide
+  /// each other's travelling, too.
   [[nodiscard]] constexpr double operator()(const Slice& slice) const {
     return per_slice + per_token * static_cast<double>(slice.length().count()) +
            per_pair * slice.causal_pairs() + prefix(slice) +
-           (windowed() ? per_window_pair * slice.window_pairs(window) : 0) -
-           saving(static_cast<double>(slice.length().count()),
-                  static_cast<double>(slice.prefix().count()));
+           (windowed() ? per_window_pair * slice.window_pairs(window) : 0) + travelling(slice);
   }
 
-  /// Of that, what the prefix costs, but for a smaller saving.
+  /// Of that, what the prefix costs while the same travels.
   [[nodiscard]] constexpr double prefix(const Slice& slice) const {
     const auto tokens = [](Tokens count) { return static_cast<double>(count.count()); };
     return per_prefix_token * tokens(slice.prefix()) +
            (windowed() ? per_window_prefix * tokens(slice.window_prefix(window)) : 0);
   }
 
-  /// Of slices that run together, with so many tokens and tokens before them.
-  [[nodiscard]] constexpr double saving(double tokens, double prefix) const {
-    return std::max(0.0, saved_per_token * tokens - lost_per_prefix_token * prefix);
+  [[nodiscard]] constexpr double travelling(const Slice& slice) const {
+    if (travel == Travel()) return 0;
+    return travel.time(static_cast<double>(slice.length().count()),
+                       static_cast<double>(slice.prefix().count()),
+                       windowed() ? slice.window_pairs(window) : slice.causal_pairs());
   }
 
-  [[nodiscard]] constexpr bool saves() const { return saved_per_token > 0; }
   [[nodiscard]] constexpr bool windowed() const { return window > Tokens(0); }
 
   /// The last term, of a MicroPack with so many rows on each rank.
@@ -77,8 +91,7 @@ struct PackCost {
   bool operator==(const PackCost&) const = default;
 };
 
-/// `of` each coefficient of both, and of what saved_per_token adds, which is negative. REQUIRES: the
-/// same window, if both have one.
+/// `of` each coefficient of both. REQUIRES: the same window, if both have one.
 template <class Of>
 [[nodiscard]] constexpr PackCost combined(const PackCost& a, const PackCost& b, Of of) {
   return {of(a.per_pack, b.per_pack),
@@ -90,8 +103,8 @@ template <class Of>
           of(a.per_window_prefix, b.per_window_prefix),
           std::max(a.window, b.window),
           of(a.per_missing_row, b.per_missing_row),
-          0.0 - of(-a.saved_per_token, -b.saved_per_token),
-          of(a.lost_per_prefix_token, b.lost_per_prefix_token)};
+          {of(a.travel.per_query, b.travel.per_query), of(a.travel.per_key, b.travel.per_key),
+           0.0 - of(-a.travel.hidden_per_pair, -b.travel.hidden_per_pair)}};
 }
 
 /// The cost of running `a`, then `b`. REQUIRES: as combined.
@@ -109,22 +122,32 @@ template <class Of>
 
 /// Multiplies each coefficient by `factor`.
 [[nodiscard]] constexpr PackCost operator*(double factor, const PackCost& a) {
-  return {factor * a.per_pack,          factor * a.per_slice,
-          factor * a.per_token,         factor * a.per_pair,
-          factor * a.per_prefix_token,  factor * a.per_window_pair,
-          factor * a.per_window_prefix, a.window,
-          factor * a.per_missing_row,   factor * a.saved_per_token,
-          factor * a.lost_per_prefix_token};
+  return {
+      factor * a.per_pack,
+      factor * a.per_slice,
+      factor * a.per_token,
+      factor * a.per_pair,
+      factor * a.per_prefix_token,
+      factor * a.per_window_pair,
+      factor * a.per_window_prefix,
+      a.window,
+      factor * a.per_missing_row,
+      {factor * a.travel.per_query, factor * a.travel.per_key, factor * a.travel.hidden_per_pair}};
 }
 
 /// Divides each coefficient by `divisor`.
 [[nodiscard]] constexpr PackCost operator/(const PackCost& a, double divisor) {
-  return {a.per_pack / divisor,          a.per_slice / divisor,
-          a.per_token / divisor,         a.per_pair / divisor,
-          a.per_prefix_token / divisor,  a.per_window_pair / divisor,
-          a.per_window_prefix / divisor, a.window,
-          a.per_missing_row / divisor,   a.saved_per_token / divisor,
-          a.lost_per_prefix_token / divisor};
+  return {a.per_pack / divisor,
+          a.per_slice / divisor,
+          a.per_token / divisor,
+          a.per_pair / divisor,
+          a.per_prefix_token / divisor,
+          a.per_window_pair / divisor,
+          a.per_window_prefix / divisor,
+          a.window,
+          a.per_missing_row / divisor,
+          {a.travel.per_query / divisor, a.travel.per_key / divisor,
+           a.travel.hidden_per_pair / divisor}};
 }
 
 }  // namespace slimpack

@@ -123,8 +123,8 @@ std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs, Tokens window
 double time_of_slices(double start, const PackCost& cost, const SliceSums& sum) {
   return start + cost.per_slice * sum.slices + cost.per_token * sum.tokens +
          cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix +
-         cost.per_window_pair * sum.window_pairs + cost.per_window_prefix * sum.window_prefix -
-         cost.saving(sum.tokens, sum.prefix);
+         cost.per_window_pair * sum.window_pairs + cost.per_window_prefix * sum.window_prefix +
+         cost.travel.time(sum.tokens, sum.prefix, cost.windowed() ? sum.window_pairs : sum.pairs);
 }
 
 Nanos time_of(const PackCost& cost, const PackSums& sum) {

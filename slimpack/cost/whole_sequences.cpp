@@ -20,8 +20,7 @@ double WholeSequences::time(const PackCost& cost) const {
   double window_pairs = 0;
   if (cost.windowed())
     for (const Tokens length : lengths_) window_pairs += whole(length).window_pairs(cost.window);
-  return cost.per_slice * static_cast<double>(lengths_.size()) +
-         (cost.per_token - cost.saved_per_token) * tokens_ +
+  return cost.per_slice * static_cast<double>(lengths_.size()) + cost.per_token * tokens_ +
          cost.per_pair * pairs_ + cost.per_window_pair * window_pairs;
 }
 

@@ -68,6 +68,8 @@ PackCost BoundTimes::cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t rep
   const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
   if (may_skip(s, pass)) return {};
   PackCost out = stage_cost(cost_, job_.layout, StageId(s), whole, replicas);
+  // Sequences of one MicroPack hide each other's travelling, so a sum over them would be too large.
+  if (out.travel.hidden_per_pair > 0) out.travel = {};
   if (pass == Pass::kInputGradient && s > 0) {
     const EdgeTime weights = stage_weight_gradient(cost_, job_.layout, StageId(s));
     out.per_pack = std::max(0.0, out.per_pack - weights.per_pack);

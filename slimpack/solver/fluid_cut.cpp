@@ -71,7 +71,7 @@ class Cuts {
   /// quadratic of the length, so its root is at most a granule off.
   [[nodiscard]] std::int64_t longest_within(double room) const {
     if (count_ == 0) return 0;
-    if (walk_.cost.windowed() || walk_.cost.saves()) return searched_within(room);
+    if (walk_.cost.windowed() || walk_.cost.travel != Travel()) return searched_within(room);
     const auto granule = static_cast<double>(walk_.granularity);
     const double ragged =
         walk_.pass == Pass::kForward
@@ -85,9 +85,9 @@ class Cuts {
   }
 
  private:
-  /// The same where windows or savings bend the cost. From the head pieces cost more the longer they
-  /// are. From the tail the cost is concave: where the longest piece is too much, so are all beyond some
-  /// length.
+  /// The same where windows or savings bend the cost. From the head pieces cost more the longer
+  /// they are. From the tail the cost is concave: where the longest piece is too much, so are all
+  /// beyond some length.
   [[nodiscard]] std::int64_t searched_within(double room) const {
     if (walk_.cost(piece(count_)) <= room) return count_;
     std::int64_t fits = 0;

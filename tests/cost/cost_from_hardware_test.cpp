@@ -255,8 +255,8 @@ TEST(CostFromHardware, GroupsOfThreeLieBetweenTwoAndFourOrBeyondTwo) {
     };
     // As in the test below: three replicas send to two others each, and two thirds travel.
     EXPECT_NEAR(of_group(3).per_pack - of_group(1).per_pack, 4 * 7000, 1e-6);
-    EXPECT_NEAR(of_group(3).per_token - of_group(1).per_token / 3, (16512 * 2 + 16) * 2 / 3.0,
-                1e-6);
+    EXPECT_NEAR(of_group(3).per_token + of_group(3).travel.per_query - of_group(1).per_token / 3,
+                (16512 * 2 + 16) * 2 / 3.0, 1e-6);
   }
 }
 
@@ -274,17 +274,21 @@ TEST(CostFromHardware, MergesReplicasOverTheNodeWhileTheyFitAndTheNetworkBeyond)
   // log-sum-exp one of 4 per head. Forward Q, O and log-sum-exp: 16,512 bytes. Backward dO, Q, O,
   // log-sum-exp and dQ: 32,896. At 2 ns a byte in the node. The kernel takes 0.5 ns for a row and
   // head, 16 ns for all; backward 3.125 times as much. Of all of that g replicas add (g − 1)/g.
-  // Queries go to g − 1 others and results come back, 7 us each.
-  EXPECT_EQ(merge[0].forward, (EdgeTime{2 * 7000, (16512 * 2 + 16) / 2.0}));
-  EXPECT_EQ(merge[0].backward, (EdgeTime{2 * 7000, (32896 * 2 + 50) / 2.0}));
-  EXPECT_EQ(merge[1].forward, (EdgeTime{6 * 7000, (16512 * 2 + 16) * 0.75}));
-  EXPECT_EQ(merge[1].backward, (EdgeTime{6 * 7000, (32896 * 2 + 50) * 0.75}));
+  // Queries go to g − 1 others and results come back, 7 us each. Of the rows a gth is what the last
+  // member returns: O with the log-sum-exp, 8,320 bytes, or dQ, 8,192. Nothing hides that.
+  EXPECT_EQ(merge[0].forward, (EdgeTime{2 * 7000, 16 / 2.0 + 8320 * 2 / 2.0}));
+  EXPECT_EQ(merge[0].backward, (EdgeTime{2 * 7000, 50 / 2.0 + 8192 * 2 / 2.0}));
+  EXPECT_EQ(merge[1].forward, (EdgeTime{6 * 7000, 16 * 0.75 + 8320 * 2 / 4.0}));
+  EXPECT_EQ(merge[1].backward, (EdgeTime{6 * 7000, 50 * 0.75 + 8192 * 2 / 4.0}));
+  EXPECT_EQ(merge[0].forward_travel.per_query, 16512 * 2 / 2.0 - 8320 * 2 / 2.0);
+  EXPECT_EQ(merge[1].backward_travel.per_query, 32896 * 2 * 0.75 - 8192 * 2 / 4.0);
   // Eight replicas of two ranks do not fit a node of eight: 4 ns a byte, 11 us.
-  EXPECT_EQ(merge[2].forward, (EdgeTime{14 * 11000, (16512 * 4 + 16) * 0.875}));
-  EXPECT_EQ(merge[2].backward, (EdgeTime{14 * 11000, (32896 * 4 + 50) * 0.875}));
+  EXPECT_EQ(merge[2].forward, (EdgeTime{14 * 11000, 16 * 0.875 + 8320 * 4 / 8.0}));
+  EXPECT_EQ(merge[2].backward, (EdgeTime{14 * 11000, 50 * 0.875 + 8192 * 4 / 8.0}));
+  EXPECT_EQ(merge[2].forward_travel.per_query, 16512 * 4 * 0.875 - 8320 * 4 / 8.0);
   // Two stages of two ranks stand between neighbouring replicas: two fit, four do not.
   EXPECT_EQ(merges(4, 2)[0], merge[0]);
-  EXPECT_EQ(merges(4, 2)[1].forward, (EdgeTime{6 * 11000, (16512 * 4 + 16) * 0.75}));
+  EXPECT_EQ(merges(4, 2)[1].forward, (EdgeTime{6 * 11000, 16 * 0.75 + 8320 * 4 / 4.0}));
 }
 
 TEST(CostFromHardware, CallsAttentionForEveryMemberAndPart) {
@@ -296,6 +300,21 @@ TEST(CostFromHardware, CallsAttentionForEveryMemberAndPart) {
   EXPECT_EQ(merge[0].backward_slice, (SliceTime{3 * 3000, 12288 / 2, 0}));
   EXPECT_EQ(merge[1].forward_slice, (SliceTime{7 * 3000, 2048 * 0.75, 0}));
   EXPECT_EQ(merge[1].backward_slice, (SliceTime{7 * 3000, 12288 * 0.75, 0}));
+}
+
+TEST(CostFromHardware, KeysTravelByTheirBytesWhileMembersAttend) {
+  const Costs cost = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, 4);
+  const std::vector<MergeTime>& merge = cost.merge;
+  // A key with its value has 2,048 bytes on one of two ranks; backward their gradients return, in 4
+  // bytes each: 6,144. At 2 ns a byte, of which g replicas send (g − 1)/g.
+  EXPECT_EQ(merge[0].forward_travel.per_key, 2048 * 2 / 2.0);
+  EXPECT_EQ(merge[0].backward_travel.per_key, 6144 * 2 / 2.0);
+  EXPECT_EQ(merge[1].forward_travel.per_key, 2048 * 2 * 0.75);
+  EXPECT_EQ(merge[1].backward_travel.per_key, 6144 * 2 * 0.75);
+  // A member has 1/g of the pairs. In all rounds but one something travels beside.
+  EXPECT_EQ(merge[0].forward_travel.hidden_per_pair, cost.forward.per_pair / 2 / 2);
+  EXPECT_EQ(merge[1].forward_travel.hidden_per_pair, cost.forward.per_pair / 4 * 0.75);
+  EXPECT_EQ(merge[1].backward_travel.hidden_per_pair, cost.backward.per_pair / 4 * 0.75);
 }
 
 TEST(CostFromHardware, ReducesGradientsOverTheNodeOnlyIfAllReplicasFit) {

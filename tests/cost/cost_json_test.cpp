@@ -20,7 +20,8 @@ Costs example() {
   cost.optimizer_per_parameter = 0.125;
   cost.fit_error = 0.04;
   cost.tp = 8;
-  cost.merge = {{{5, 6}, {7, 8}}, {{9, 1.0 / 7}, {11, 12}, {13, 14, 15}, {16, 17, 18}}};
+  cost.merge = {{{5, 6}, {7, 8}},
+                {{9, 1.0 / 7}, {11, 12}, {13, 14, 15}, {16, 17, 18}, {}, {19, 20, 21}}};
   cost.reduce_latency = 13;
   cost.reduce_per_byte = 0.02;
   cost.memory = Bytes(80'000'000'000);
@@ -208,6 +209,9 @@ TEST(CostJson, RefusesImpossibleCountsAndMerges) {
   merge = file["merge"];
   merge[1]["forward"].erase("per_prefix_token");
   refused("merge", merge, "merge[1]: forward");
+  merge = file["merge"];
+  merge[1]["backward"]["per_key"] = -1;
+  refused("merge", merge, "merge[1]: backward");
   merge = nlohmann::json::array();
   for (int k = 0; k < 17; ++k) merge.push_back(file["merge"][0]);
   refused("merge", merge, "17 entries");

@@ -52,6 +52,51 @@ TEST(StageCost, CountsWhatMergedSlicesAdd) {
   EXPECT_EQ(backward(full(cost)) - backward(full(round_model_of_replicas())), 11 + 8);
 }
 
+/// Of two replicas, forward: a query takes 0.5 ns to travel and a key 0.1, and a tenth of a
+/// nanosecond for each pair hides some of that.
+Costs with_travel(double hidden_per_pair = 0) {
+  Costs cost = round_model_of_replicas();
+  cost.merge[0].forward.per_token = 0;
+  cost.merge[0].forward_travel = {0.5, 0.1, hidden_per_pair};
+  return cost;
+}
+
+TEST(StageCost, SendsKeysWhereTheyAreFasterThanQueries) {
+  Costs nothing = with_travel();
+  nothing.merge[0].forward_travel = {};
+  const auto travelling = [&](const Slice& s, double hidden) {
+    const auto time = [&](const Costs& cost) {
+      return stage_cost(RecomputingCosts{cost}, kTwoStages, kFirst, Pass::kForward, 2)(s);
+    };
+    return time(with_travel(hidden)) - time(nothing);
+  };
+  // Two queries take 1 ns. Two keys and 4 before them take 0.6, with 8 before them 1.
+  EXPECT_NEAR(travelling(slice(0, 4, 6), 0), 0.6, 1e-12);
+  EXPECT_NEAR(travelling(slice(0, 8, 10), 0), 1, 1e-12);
+  EXPECT_NEAR(travelling(slice(0, 20, 22), 0), 1, 1e-12);
+  // 11 pairs hide 0.55 ns, or all.
+  EXPECT_NEAR(travelling(slice(0, 4, 6), 0.05), 0.05, 1e-12);
+  EXPECT_EQ(travelling(slice(0, 4, 6), 0.1), 0);
+}
+
+TEST(TaskTimes, SlicesTravelTogetherAndHideEachOther) {
+  const std::vector<double> speed{0.01, 0.01};  // for times are whole nanoseconds
+  const auto travelling = [&](std::vector<Slice> slices, double hidden) {
+    const PackPlan packs{{{std::move(slices), 2}}, {}};
+    const auto time = [&](const Costs& cost) {
+      return task_times(RecomputingCosts{cost}, kTwoStages, packs, {2, speed}).forward[0][0];
+    };
+    Costs nothing = with_travel();
+    nothing.merge[0].forward_travel = {};
+    return (time(with_travel(hidden)) - time(nothing)).count();
+  };
+  // Four queries, 2 ns. Keys: 2 + 10, 1.2 ns; with 16 tokens before the second slice 2 ns.
+  EXPECT_EQ(travelling({slice(0, 0, 2), slice(1, 8, 10)}, 0), 120);
+  EXPECT_EQ(travelling({slice(0, 0, 2), slice(1, 16, 18)}, 0), 200);
+  // 3 and 19 pairs hide 0.44 ns of 1.2.
+  EXPECT_EQ(travelling({slice(0, 0, 2), slice(1, 8, 10)}, 0.02), 76);
+}
+
 TEST(StageCost, IsThatOfOneReplicaUnlessToldOtherwise) {
   const RecomputingCosts cost{round_model_of_replicas()};
   for (const StageId stage : {kFirst, kLast})

@@ -82,15 +82,17 @@ inline RandomJob random_job(Rng& rng) {
       for (std::int32_t s = 0; s < job.layout.ranks(); ++s)
         speeds.push_back(0.3 + 1.5 * rng.uniform());
     }
-  for (MergeTime& merge : cost.merge)
-    for (auto [pass, slice] : {std::pair(&merge.forward, &merge.forward_slice),
-                               std::pair(&merge.backward, &merge.backward_slice)}) {
+  for (MergeTime& merge : cost.merge) {
+    for (SliceTime* slice : {&merge.forward_slice, &merge.backward_slice}) {
       slice->per_slice = 100 * rng.uniform();
       (window > Tokens(0) ? slice->per_window_prefix : slice->per_prefix_token) = rng.uniform();
-      if (rng.below(2) == 0) continue;
-      slice->saved_per_token = rng.uniform() * pass->per_token;
-      slice->lost_per_prefix_token = pass->per_token - slice->saved_per_token;
     }
+    for (auto [travel, pass] : {std::pair(&merge.forward_travel, &cost.forward),
+                                std::pair(&merge.backward_travel, &cost.backward)}) {
+      const double most = window > Tokens(0) ? pass->per_window_pair : pass->per_pair;
+      *travel = {rng.uniform(), rng.uniform(), rng.below(2) == 0 ? 0 : most * rng.uniform() / 8};
+    }
+  }
   cost.zero = 1 + static_cast<std::int32_t>(rng.below(3));
   return job;
 }

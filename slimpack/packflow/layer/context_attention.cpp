@@ -285,8 +285,10 @@ Tensors tensors_of(const QueryRows& rows) {
 
 }  // namespace
 
-// Own rows leave before the member attends to its own keys, and those for the next member together
-// with what the last visitor's gave. So a member waits g times, the first time hardly at all.
+// Rows leave a round before they are attended to, and what they gave comes back a round later, so
+// that both travel while a member attends to other rows. All members take shifts in this order: the
+// visit of round 1; in each round the next visit and, after the own one, what the visitor's rows
+// gave. Only what the last ones gave is waited for at once.
 ContextForward::ContextForward(const SharedSlices& shared, at::Tensor q_TND)
     : shared_(shared), q_TND_(std::move(q_TND)), keys_travel_(sends_keys(shared_, q_TND_, false)) {
   if (keys_travel_)
@@ -302,13 +304,20 @@ void ContextForward::run(std::int32_t round) {
 }
 
 void ContextForward::receive_queries(std::int32_t round) {
-  AttentionResult part = partial_results(shared_, visitor(shared_, round), finish_shift(shared_)[0],
-                                         ZoneKeys(shared_));
+  Tensors visiting = finish_shift(shared_);
+  start_query_visit(shared_, round + 1, {q_TND_});
+  AttentionResult part =
+      partial_results(shared_, visitor(shared_, round), std::move(visiting[0]), ZoneKeys(shared_));
+  visiting.clear();
+  if (round > 1) merge_returned();
   Tensors given;  // nothing else keeps them: they are the receiver's
   given.push_back(std::move(part.out_TND));
   given.push_back(std::move(part.lse_TN));
   start_return(shared_, round, std::move(given), q_TND_.size(0));
-  start_query_visit(shared_, round + 1, {q_TND_});
+  if (round + 1 == rounds()) merge_returned();
+}
+
+void ContextForward::merge_returned() {
   const Tensors back = finish_shift(shared_);
   result_ = merged(std::move(result_), {back[0], back[1]});
 }
@@ -340,14 +349,19 @@ void ContextBackward::run(std::int32_t round) {
 
 void ContextBackward::receive_queries(std::int32_t round) {
   Tensors visiting = finish_shift(shared_);
+  start_query_visit(shared_, round + 1, tensors_of(rows_));
   at::Tensor part_TND =
       add_slices(shared_, visitor(shared_, round),
                  {visiting[0], visiting[1], visiting[2], visiting[3]}, ZoneKeys(shared_), keys_);
   visiting.clear();
+  if (round > 1) add_returned_queries();
   Tensors given;
   given.push_back(std::move(part_TND));
   start_return(shared_, round, std::move(given), dq_TND_.size(0));
-  start_query_visit(shared_, round + 1, tensors_of(rows_));
+  if (round + 1 == rounds()) add_returned_queries();
+}
+
+void ContextBackward::add_returned_queries() {
   dq_TND_.add_(finish_shift(shared_)[0]);
 }
 
@@ -356,6 +370,7 @@ void ContextBackward::receive_keys(std::int32_t round) {
   Tensors given;
   {
     Tensors visiting = finish_shift(shared_);
+    start_key_visit(shared_, round + 1);
     const KeysValues kv{std::move(visiting[0]), std::move(visiting[1])};
     VisitingGradients gradients(shared_, member, kv);
     dq_TND_.add_(add_slices(shared_, own_index(shared_), rows_, ZoneKeys(shared_, member, kv),
@@ -363,8 +378,12 @@ void ContextBackward::receive_keys(std::int32_t round) {
     given.push_back(std::move(gradients.all.k));
     given.push_back(std::move(gradients.all.v));
   }
+  if (round > 1) add_returned_keys();
   start_return(shared_, round, std::move(given), keys_of(shared_, own_index(shared_)));
-  start_key_visit(shared_, round + 1);
+  if (round + 1 == rounds()) add_returned_keys();
+}
+
+void ContextBackward::add_returned_keys() {
   const Tensors back = finish_shift(shared_);
   add_returned(shared_, {back[0], back[1]}, keys_);
 }

@@ -7,10 +7,11 @@
 //    What is sent does not grow with the prefix.
 //  - Keys and values of all tokens so far, which with grouped queries are narrow. Queries stay, and
 //    backward the gradients of what was sent come back.
-// Rows of one other member visit at a time, so what is held does not grow with g. Queries of member
-// j against keys of member r are causal again, row by row, when j's first position of the slice is
-// no earlier than r's, and causal without the diagonal otherwise (striped attention,
-// arXiv:2311.09431): no work is masked away.
+// Rows of one other member visit at a time, while those of the next one come and what the last
+// one's gave returns. So what is held does not grow with g, and a member hardly waits where
+// attention takes longer than messages do. Queries of member j against keys of member r are causal
+// again, row by row, when j's first position of the slice is no earlier than r's, and causal
+// without the diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked away.
 //
 // Passes of several zones take turns, round by round, so that one computes while another one's rows
 // travel.
@@ -55,6 +56,7 @@ class ContextForward {
  private:
   void receive_queries(std::int32_t round);
   void receive_keys(std::int32_t round);
+  void merge_returned();
 
   SharedSlices shared_;
   at::Tensor q_TND_;
@@ -84,6 +86,8 @@ class ContextBackward {
  private:
   void receive_queries(std::int32_t round);
   void receive_keys(std::int32_t round);
+  void add_returned_queries();
+  void add_returned_keys();
 
   SharedSlices shared_;
   QueryRows rows_;

@@ -184,25 +184,23 @@ MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int3
   });
 }
 
-/// What keys that travel save of the time of queries.
-SliceTime saving(const EdgeTime& exchange, const TravelWidths& widths, bool backward) {
-  const double share = key_share(widths, backward);
-  if (share >= 1) return {};
-  return {.saved_per_token = (1 - share) * exchange.per_token,
-          .lost_per_prefix_token = share * exchange.per_token};
+/// Of what travels, at so many nanoseconds for a query. Nothing that a pass hides was measured.
+Travel travel(double per_query, const TravelWidths& widths, bool backward) {
+  return {.per_query = per_query, .per_key = key_share(widths, backward) * per_query};
 }
 
-/// Keeps what merge_time finds.
+/// Keeps what merge_time finds, by queries that travel.
 MergeTime kept_merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
   const std::vector<double> f = options.figures_of(fmt::format("merged over {}", group), true, [&] {
-    const auto [forward, backward, forward_slice, backward_slice] =
-        merge_time(options, cost, group);
-    return std::vector<double>{forward.per_pack, forward.per_token, backward.per_pack,
-                               backward.per_token};
+    const MergeTime time = merge_time(options, cost, group);
+    return std::vector<double>{time.forward.per_pack, time.forward.per_token,
+                               time.backward.per_pack, time.backward.per_token};
   });
-  const EdgeTime forward{f.at(0), f.at(1)}, backward{f.at(2), f.at(3)};
   const TravelWidths widths = travel_widths(options);
-  return {forward, backward, saving(forward, widths, false), saving(backward, widths, true)};
+  return {.forward = {.per_pack = f.at(0)},
+          .backward = {.per_pack = f.at(2)},
+          .forward_travel = travel(f.at(1), widths, false),
+          .backward_travel = travel(f.at(3), widths, true)};
 }
 
 /// Of a byte to pinned host memory or back, whichever takes longer, in nanoseconds.
