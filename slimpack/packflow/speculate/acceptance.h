@@ -10,10 +10,10 @@
 
 namespace slimpack {
 
-/// Counts guesses whose parents were right, by who made them and whether they were the draft's first
-/// guess, in bins of the draft's probability and of depth: how many the draft expected to be right,
-/// and how many were. Deeper than a head was trained for, its probabilities are alike while its
-/// first guess is still right. What was long ago counts less.
+/// Counts guesses whose parents were right, by who made them and whether they were the draft's
+/// first guess, in bins of the draft's probability and of depth: how many the draft expected to be
+/// right, and how many were. Deeper than a head was trained for, its probabilities are alike while
+/// its first guess is still right. What was long ago counts less.
 class Acceptance {
  public:
   Acceptance();

@@ -28,8 +28,8 @@ double DraftTree::conditional_log_probability(std::size_t row) const {
   return log_probability[row] - log_probability[static_cast<std::size_t>(parents[row])];
 }
 
-std::int32_t DraftTree::add(std::int32_t parent, std::int64_t token, double log_p,
-                            Guesser guesser, std::int32_t rank) {
+std::int32_t DraftTree::add(std::int32_t parent, std::int64_t token, double log_p, Guesser guesser,
+                            std::int32_t rank) {
   const auto above = static_cast<std::size_t>(parent);
   tokens.push_back(token);
   parents.push_back(parent);

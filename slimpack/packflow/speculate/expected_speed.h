@@ -79,7 +79,7 @@ class ExpectedSpeedTree final : public TreeRule {
   Clock clock_;
   Acceptance acceptance_;
   TypicalTime first_level_;
-  TypicalTime further_level_;  ///< ÷ the time of a verification of as many rows
+  TypicalTime further_level_;                ///< ÷ the time of a verification of as many rows
   std::vector<Continuation> continuations_;  ///< by depth of the parents
   double tokens_ = 0, seconds_ = 0;          ///< of late
   double account_ = 0;                       ///< seconds

@@ -82,11 +82,18 @@ TEST(Profile, MeasuresWhatRanksCostEachOther) {
   EXPECT_EQ(cost.tp, 2);
   EXPECT_NE(cost.source.find("tp 2"), std::string::npos);
   ASSERT_EQ(cost.merge.size(), 2U);  // groups of 2 and 4
-  for (const MergeTime& merge : cost.merge)
-    for (const EdgeTime& time : {merge.forward, merge.backward}) {
-      EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
-      EXPECT_GT(time.per_pack + time.per_token, 0);
+  for (const MergeTime& merge : cost.merge) {
+    const std::pair forward{merge.forward.per_pack, merge.forward_travel};
+    for (const auto& [per_pack, travel] :
+         {forward, std::pair{merge.backward.per_pack, merge.backward_travel}}) {
+      EXPECT_TRUE(std::isfinite(per_pack) && std::isfinite(travel.per_query));
+      EXPECT_GT(per_pack + travel.per_query, 0);
     }
+    // A rank has three query heads and a key head of eight numbers. Forward sends 96 bytes of q and
+    // gets 108 of the output and its log-sum-exp; or sends 64 of k and v. Backward 396; or 128.
+    EXPECT_DOUBLE_EQ(merge.forward_travel.per_key, merge.forward_travel.per_query * 64 / 204);
+    EXPECT_DOUBLE_EQ(merge.backward_travel.per_key, merge.backward_travel.per_query * 128 / 396);
+  }
   EXPECT_GT(cost.reduce_latency + cost.reduce_per_byte, 0);
   EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);
 }

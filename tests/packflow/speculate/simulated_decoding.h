@@ -17,8 +17,8 @@ namespace slimpack::testing {
 struct SimulatedMachine {
   double first_level = 0;
   double further_level = 0;
-  double pass = 0;  ///< of one row
-  double row = 0;   ///< of each further row
+  double pass = 0;       ///< of one row
+  double row = 0;        ///< of each further row
   double draft_row = 0;  ///< of each further row that a level follows
 
   [[nodiscard]] double verification(std::int64_t rows) const {
