@@ -103,7 +103,7 @@ def make_corpus(options):
 def make_byte_model(name, options):
     folder = options.out / name
     checkpoint = byte_models.train(name, folder, options.out / "corpus", options.seconds,
-                                     options.device)
+                                   options.device)
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
     write_forms(model, folder, checkpoint, {"checkpoint": str(checkpoint.relative_to(folder))})
 

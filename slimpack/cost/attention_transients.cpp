@@ -75,7 +75,7 @@ std::int64_t keys_of(const MicroPack& pack) {
 }
 
 /// What is on its way while a visitor's rows are attended to: the next visitor's rows, and what the
-/// last visitor's gave. The second of three replicas has no visitor before, the third none after.
+/// last visitor's gave. The first visitor has none before it, the last one none after it.
 std::int64_t on_the_way(const MicroPack& pack, std::int64_t next, std::int64_t returned) {
   if (pack.replicas == 2) return 0;
   return pack.replicas == 3 ? std::max(next, returned) : next + returned;

@@ -34,8 +34,8 @@ struct SliceTime {
 
 /// Extra time of a decoder layer when a group of replicas runs a MicroPack together by context
 /// parallelism. `per_token` is multiplied by the tokens of the whole MicroPack, slices count whole.
-/// A profile has measured all of it as constants of the first two and as travel, with what slices
-/// add and without what is hidden.
+/// A profile measures what is not hidden: constants in the first two, and all else, with what
+/// slices add, as travel.
 struct MergeTime {
   EdgeTime forward;
   EdgeTime backward;

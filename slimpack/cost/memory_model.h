@@ -27,9 +27,10 @@ namespace slimpack {
 ///  - Tensor parallelism: rows are those of one rank (its heads and its share of the MLP; hidden
 ///    states are split by tokens). Gathered tensors count whole.
 ///  - A merged MicroPack counts the replica's share of rows, keys and values and, while it runs,
-///    the visiting tensors of one other replica at a time. Where slices have zones of their own,
-///    `replica` says whose share that is; what several zones hold while they take turns counts
-///    together, which is more than they hold at any one time.
+///    the visiting tensors of one other replica at a time, those of the next one, and what the last
+///    one's gave. Where slices have zones of their own, `replica` says whose share that is; what
+///    several zones hold while they take turns counts together, which is more than they hold at any
+///    one time.
 ///  - Layers keep what cost.recompute lets them. Recomputed tensors count in the layer that runs.
 ///  - The fields of split backwards are filled only if cost.weight_gradient is known.
 ///  - What travels counts only where add_in_flight adds it.

@@ -85,9 +85,9 @@ class Cuts {
   }
 
  private:
-  /// The same where windows or savings bend the cost. From the head pieces cost more the longer
-  /// they are. From the tail the cost is concave: where the longest piece is too much, so are all
-  /// beyond some length.
+  /// The same where windows or messages (Travel) bend the cost. From the head pieces cost more the
+  /// longer they are. From the tail the cost is concave: where the longest piece is too much, so
+  /// are all beyond some length. Messages may make that piece shorter than it could be.
   [[nodiscard]] std::int64_t searched_within(double room) const {
     if (walk_.cost(piece(count_)) <= room) return count_;
     std::int64_t fits = 0;

@@ -57,7 +57,7 @@ class ZoneKeys {
  public:
   /// The rank's own.
   explicit ZoneKeys(const SharedSlices& shared) : shared_(shared), member_(own_index(shared)) {}
-  /// One slice's below the other's, as travelling_keys() makes them.
+  /// One slice's below the other's, as start_key_visit() sends them.
   ZoneKeys(const SharedSlices& shared, std::int32_t member, KeysValues visiting)
       : shared_(shared), member_(member), visiting_(std::move(visiting)) {
     std::int64_t row = 0;

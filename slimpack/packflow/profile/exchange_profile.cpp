@@ -184,12 +184,13 @@ MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int3
   });
 }
 
-/// Of what travels, at so many nanoseconds for a query. Nothing that a pass hides was measured.
+/// What travels takes so many nanoseconds for a query. What attention hides is not in measured
+/// times.
 Travel travel(double per_query, const TravelWidths& widths, bool backward) {
   return {.per_query = per_query, .per_key = key_share(widths, backward) * per_query};
 }
 
-/// Keeps what merge_time finds, by queries that travel.
+/// Keeps what merge_time finds. Its time per token is one of queries that travel.
 MergeTime kept_merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
   const std::vector<double> f = options.figures_of(fmt::format("merged over {}", group), true, [&] {
     const MergeTime time = merge_time(options, cost, group);

@@ -58,7 +58,6 @@ void ExpectedSpeedTree::begin_pass(const DraftTree& tree) {
   rate(tree);
   for (Continuation& c : continuations_) c.forget();
   guesses_ = account_ > first_level_.seconds();
-  parent_rows_ = 1;
 }
 
 void ExpectedSpeedTree::rate(const DraftTree& tree) {
@@ -112,9 +111,9 @@ std::vector<double> ExpectedSpeedTree::open_parents(const DraftTree& tree,
   std::vector<double> level;
   for (std::size_t row = 0; row < tree.size(); ++row)
     if (tree.depths[row] == depth) level.push_back(std::max(0.0, open[row]));
-  std::vector<double> open_parents(std::min(level.size(), static_cast<std::size_t>(most_.width)));
-  std::ranges::partial_sort_copy(level, open_parents, std::greater<>());
-  return open_parents;
+  std::vector<double> likeliest(std::min(level.size(), static_cast<std::size_t>(most_.width)));
+  std::ranges::partial_sort_copy(level, likeliest, std::greater<>());
+  return likeliest;
 }
 
 double ExpectedSpeedTree::choose_parents(const std::vector<double>& open, std::int64_t depth) {

@@ -2,7 +2,8 @@
 // these were right.
 //
 // 1. Each guess gets the probability that it is right: that of its parent times what Acceptance
-//    makes of the draft's. The expected tokens of a pass are 1 + the sum over the verified rows.
+//    makes of the draft's. Of the guesses after a row at most one is right. The expected tokens of
+//    a pass are 1 + the sum over the verified rows.
 // 2. A second is worth R tokens, the speed of late. The draft guesses another level, after as many
 //    rows of the last one as pay, as long as the tokens that levels like it brought are worth more
 //    than its time and that of more rows. At first it guesses no deeper than twice what was right,
