@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <string>
@@ -28,6 +30,20 @@ namespace {
   std::_Exit(code);
 }
 
+/// torchrun says how many processes a node has.
+std::int32_t processes_of_a_node() {
+  const char* const text = std::getenv("LOCAL_WORLD_SIZE");
+  std::int32_t count = 0;
+  if (text != nullptr) std::from_chars(text, text + std::strlen(text), count);
+  if (count < 1)
+    invalid_input(
+        "parallel.cp_route is true, but LOCAL_WORLD_SIZE, which torchrun sets to the processes of "
+        "a "
+        "node, is {}; start the job with torchrun",
+        text == nullptr ? "not set" : text);
+  return count;
+}
+
 }  // namespace
 
 ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank, std::int32_t ranks) {
@@ -44,7 +60,7 @@ ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank, std::int3
 void run_process(const TrainRequest& request, std::int32_t rank,
                  const std::map<RankGroup, std::string>& names) {
   install_memory_tracker();
-  const RankGrid grid = rank_grid(request.config.parallel);
+  RankGrid grid = rank_grid(request.config.parallel);
   std::optional<PeerHealth> health;
   if (grid.ranks() > 1) {
     const RankGroup world{GroupKind::kWorld, grid.ranks(), 0, 1};
@@ -56,6 +72,7 @@ void run_process(const TrainRequest& request, std::int32_t rank,
   }
   int code = 0;
   try {
+    if (request.config.parallel.cp_route) grid.route_over = processes_of_a_node();
     ProcessJob job(grid, rank, names, [&] { return health && health->failed(); });
     train_at_console(request, &job);
     flush_standard_output();

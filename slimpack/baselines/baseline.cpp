@@ -76,6 +76,7 @@ constexpr std::array kBaselines{
              .plan = zeppelin_plan,
              .tunings = zeppelin_tunings,
              .merges = true,
+             .remaps = true,
              .interleaves = true,
              .group = zeppelin_group},
 };

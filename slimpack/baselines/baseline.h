@@ -66,6 +66,7 @@ struct Baseline {
   PackOrder order = PackOrder::kPublished;  ///< the published one; kPublished: as made
   bool cuts = false;                        ///< cuts sequences at any token
   bool merges = false;                      ///< makes merged MicroPacks
+  bool remaps = false;                      ///< some of these move rows (MicroPack::row_zones)
   bool mixes = true;                        ///< layers of a stage may differ in their recomputation
   bool interleaves = false;                 ///< runs several stages on a rank
   bool exchanges = false;                   ///< ranks of a pipeline exchange attention

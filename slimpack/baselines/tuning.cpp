@@ -51,6 +51,7 @@ std::string describe(const Tuning& tuning) {
   if (tuning.tails) add("tails packed");
   add(words(tuning.dealing));
   add(words(tuning.order));
+  if (tuning.remap) add("remapped");
   if (tuning.split) add("split backwards");
   return text.empty() ? "as published" : text;
 }

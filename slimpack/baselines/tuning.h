@@ -37,6 +37,7 @@ struct Tuning {
   bool tails = false;
   Dealing dealing = Dealing::kPublished;
   PackOrder order = PackOrder::kPublished;
+  bool remap = false;  ///< rows outside of attention are balanced (MicroPack::row_zones)
   bool split = false;  ///< weight gradients run later than input gradients
 
   bool operator==(const Tuning&) const = default;

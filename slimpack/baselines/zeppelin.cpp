@@ -4,13 +4,15 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
 #include "slimpack/baselines/step_builder.h"
 #include "slimpack/zones/partition.h"
+#include "slimpack/zones/row_zones.h"
+#include "slimpack/zones/zoned_pack.h"
 
 namespace slimpack {
 namespace {
@@ -63,6 +65,7 @@ class MicroBatches {
       : lengths_(input.lengths),
         group_(zeppelin_group(input)),
         share_(shared_tokens(input, group_)),
+        remap_(input.tuning.remap),
         problem_{.ranks = group_, .rank_tokens = share_ * kRoom} {
     if (group_ == 1) return;
     const std::int32_t on_node = replicas_per_node(input, group_);
@@ -77,29 +80,21 @@ class MicroBatches {
     return pack_sequences(lengths_, all_sequences(lengths_), share_ * group_,
                           Packing::kConcatenated);
   }
-  /// Wide zones come first: what comes from other nodes is waited for longest.
   [[nodiscard]] MicroPack pack(const std::vector<SequenceId>& ids) const {
     if (group_ == 1) return whole_pack(lengths_, ids);
     SequenceLengths own;
     for (const SequenceId id : ids) own.push_back(lengths_[id.index()]);
-    const Zones zones = zeppelin_zones(own, problem_, crossovers_);
-    std::vector<std::pair<Zone, SequenceId>> placed;
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      placed.emplace_back(widened(zones[i], group_), ids[i]);
-    std::ranges::stable_sort(
-        placed, {}, [](const auto& one) { return std::tuple(-one.first.size, one.first.first); });
-    MicroPack pack{{}, group_};
-    for (const auto& [zone, id] : placed) {
-      pack.slices.push_back({id, Tokens(0), lengths_[id.index()]});
-      pack.zones.push_back(zone);
-    }
-    return pack;
+    Zones zones = zeppelin_zones(own, problem_, crossovers_);
+    for (Zone& zone : zones) zone = widened(zone, group_);
+    const Zones holders = remap_ ? row_zones(own, zones, problem_.links, group_) : Zones();
+    return zoned_pack(lengths_, ids, group_, zones, holders);
   }
 
  private:
   const SequenceLengths& lengths_;
   std::int32_t group_;
   Tokens share_;
+  bool remap_;
   ZoneProblem problem_;
   ZoneCrossovers crossovers_;
 };
@@ -131,7 +126,7 @@ std::vector<Tuning> zeppelin_tunings(const BaselineInput& input) {
   std::vector<Tuning> tunings = share_tunings(input, largest_dividing_group(input));
   for (std::int32_t group = largest_dividing_group(input) / 2; group > 1; group /= 2)
     tunings.push_back({.group = group});
-  return tunings;
+  return varied(tunings, &Tuning::remap, {false, true});
 }
 
 }  // namespace slimpack

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "slimpack/spec/context_parallel.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
@@ -13,6 +14,7 @@ namespace slimpack {
 struct TravelWidths {
   std::int64_t q, k, lse;
   std::int64_t gradients;  ///< of k and v, in the accumulate type
+  CpCommType type = CpCommType::kDirect;
 
   /// Of a query, what a pass sends and gets back. Forward sends q; output and log-sum-exp come
   /// back. Backward sends dO, q, O and the log-sum-exp; dq comes back.
@@ -26,9 +28,10 @@ struct TravelWidths {
 };
 
 /// Whether keys and values of all tokens so far travel in a pass of slices: where they have fewer
-/// bytes. With grouped queries that is so for slices with short prefixes.
+/// bytes, or nothing else does. With grouped queries they have for slices with short prefixes.
 [[nodiscard]] inline bool keys_travel(const TravelWidths& w, std::span<const Slice> slices,
                                       bool backward) {
+  if (w.type != CpCommType::kDirect) return true;
   std::int64_t queries = 0, keys = 0;
   for (const Slice& slice : slices) {
     queries += slice.length().count() * w.query_bytes(backward);

@@ -4,6 +4,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/link_costs.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/cost/node_placement.h"
 
@@ -13,12 +14,6 @@ namespace {
 
 constexpr double kNanosPerSecond = 1e9;
 constexpr double kNanosPerMicro = 1e3;
-
-/// A link as one rank sees it, in nanoseconds.
-struct Link {
-  double latency = 0;
-  double per_byte = 0;
-};
 
 /// The inputs of every term.
 struct Job {
@@ -35,12 +30,6 @@ struct Job {
   [[nodiscard]] double nanos_per_memory_byte() const {
     return kNanosPerSecond / hardware.memory_bandwidth;
   }
-  [[nodiscard]] Link link(bool in_node) const {
-    return in_node ? Link{hardware.node_link_latency_us * kNanosPerMicro,
-                          kNanosPerSecond / hardware.node_link_bytes_per_second}
-                   : Link{hardware.link_latency_us * kNanosPerMicro,
-                          kNanosPerSecond / hardware.link_bytes_per_second};
-  }
   /// Products read their weights once for all rows of a MicroPack, however few there are. That adds
   /// as much time as linear_half_rows rows take: half of the full rate at so many rows, all of it
   /// at many. `weights`: elements, of all tensor-parallel ranks.
@@ -55,50 +44,11 @@ struct Job {
   [[nodiscard]] double layer_weights() const { return static_cast<double>(layer.parameters()); }
 };
 
-/// `count` all-gathers or reduce-scatters of a MicroPack's hidden states between tensor-parallel
-/// ranks. Either one moves (tp − 1)/tp of the states into each rank.
-EdgeTime tensor_parallel_collectives(const Job& job, double count) {
-  if (job.tp == 1) return {};
-  const Link link = job.link(job.placement.holds_tensor());
-  const double bytes = (job.tp - 1) / job.tp * job.hidden() * job.element();
-  return {.per_pack = count * link.latency, .per_token = count * bytes * link.per_byte};
-}
-
-/// `count` all-to-alls that bring a MicroPack's tokens to their experts, which are spread over the
-/// tensor-parallel ranks, or bring them back. A rank has 1/tp of the tokens and sends a copy for
-/// each expert of a token; (tp − 1)/tp of them go to others.
-EdgeTime expert_exchanges(const Job& job, double count) {
-  if (job.tp == 1 || job.layer.experts == 0) return {};
-  const Link link = job.link(job.placement.holds_tensor());
-  const double copies = static_cast<double>(job.layer.experts_per_token) / job.tp;
-  const double bytes = copies * (job.tp - 1) / job.tp * job.hidden() * job.element();
-  return {.per_pack = count * link.latency, .per_token = count * bytes * link.per_byte};
-}
-
-/// Of a layer in one pass. Forward gathers the input of attention and of the MLP and scatters their
-/// outputs; backward does the same with gradients, and gathers both inputs again for the weights'
-/// gradients. To experts the tokens themselves travel, as often; where a layer has no other MLP,
-/// instead.
-EdgeTime layer_collectives(const Job& job, bool backward) {
-  const double each = backward ? 3 : 2;
-  const EdgeTime hidden =
-      tensor_parallel_collectives(job, job.layer.dense_width > 0 ? 2 * each : each);
-  const EdgeTime tokens = expert_exchanges(job, each);
-  return {hidden.per_pack + tokens.per_pack, hidden.per_token + tokens.per_token};
-}
-
-/// Numbers of a token's keys and values on one rank. If there are more ranks than key heads,
-/// several ranks hold copies of one.
-double key_elements(const Job& job) {
-  const double ways = std::min(job.tp, static_cast<double>(job.layer.num_kv_heads));
-  return static_cast<double>(job.layer.k_width() + job.layer.v_width()) / ways;
-}
-
 /// Bytes of a prefix token that one slice's attention moves in a layer. Forward reads K and V.
 /// Backward reads them twice (for dQ, and for dK and dV), and reads and writes the accumulated dK
 /// and dV.
 double prefix_token_bytes(const Job& job, Pass pass) {
-  return key_elements(job) *
+  return key_elements(job.layer, job.tp) *
          (pass == Pass::kBackward ? 2 * job.element() + 2 * job.accumulator() : job.element());
 }
 
@@ -120,14 +70,13 @@ PackCost layer_cost(const Job& job, Pass pass) {
   const HardwareSpec& h = job.hardware;
   const double linear_flops = layer_linear_flops(job.layer, Tokens(1), pass).count();
   const double heads = static_cast<double>(job.layer.num_heads) / job.tp;
-  const EdgeTime collectives = layer_collectives(job, backward);
   PackCost time;
   time.per_pack = (backward ? h.backward_overhead_us : h.forward_overhead_us) * kNanosPerMicro +
                   job.reading(job.layer_weights()) +
-                  (backward ? job.adding(job.layer_weights()) : 0) + collectives.per_pack;
+                  (backward ? job.adding(job.layer_weights()) : 0);
   time.per_slice = h.attention_slice_us * kNanosPerMicro;
   time.per_token = linear_flops / h.linear_flops * kNanosPerSecond / job.tp +
-                   growth(job, pass) * h.attention_token_head_ns * heads + collectives.per_token;
+                   growth(job, pass) * h.attention_token_head_ns * heads;
   const double prefix = prefix_token_bytes(job, pass) * job.nanos_per_memory_byte();
   time.window = Tokens(job.layer.window);
   (time.windowed() ? time.per_window_pair : time.per_pair) = pair_nanos(job, pass);
@@ -163,13 +112,11 @@ EdgeTime elementwise_time(const Job& job) {
 }
 
 /// The first stage's lookup. Each tensor-parallel rank owns a part of the vocabulary, writes every
-/// token's row (zeros for the others' words), and the rows are summed and scattered. Backward
-/// gathers the rows' gradients and adds them to fp32 sums.
+/// token's row (zeros for the others' words). Backward adds the rows' gradients to fp32 sums.
 void set_embedding(Costs& cost, const Job& job) {
   const double row = job.hidden() * job.nanos_per_memory_byte();
-  cost.embedding_forward = cost.embedding_backward = tensor_parallel_collectives(job, 1);
-  cost.embedding_forward.per_token += 2 * job.element() * row;
-  cost.embedding_backward.per_token += (job.element() + 2 * job.accumulator()) * row;
+  cost.embedding_forward.per_token = 2 * job.element() * row;
+  cost.embedding_backward.per_token = (job.element() + 2 * job.accumulator()) * row;
 }
 
 /// The last stage's head. Its forward runs inside the backward pass, so its input is gathered once
@@ -185,70 +132,31 @@ void set_head(Costs& cost, const Job& job) {
   const auto rows = static_cast<double>(head_block(own, DeviceKind::kCuda).count());
   const auto weights = static_cast<double>(job.shape.embedding_parameters());
   const double block = 2 * job.reading(weights) + job.adding(weights);
-  cost.head_backward = tensor_parallel_collectives(job, 2);
-  cost.head_backward.per_pack += job.hardware.backward_overhead_us * kNanosPerMicro + block / 2;
-  cost.head_backward.per_token +=
+  cost.head_backward.per_pack = job.hardware.backward_overhead_us * kNanosPerMicro + block / 2;
+  cost.head_backward.per_token =
       flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp + block / rows;
 }
 
-/// Of a token's keys and values. Backward their gradients come back in the accumulate type.
-double travelling_key_bytes(const Job& job, Pass pass) {
-  return key_elements(job) * (job.element() + (pass == Pass::kBackward ? job.accumulator() : 0));
-}
-
-/// What a member sends for a token and gets back.
-struct TravelBytes {
-  double sent, returned;
-};
-
-/// What a group of replicas pays in one pass of a layer, as packflow/layer/context_attention.cpp
-/// runs it. Queries travel; or keys and values do, where they have fewer bytes.
-///  - A member sends its queries to the group − 1 others and gets as many results back, one message
-///    after the other. Of `queries` (group − 1)/group crosses the link for each token of the
-///    MicroPack, and of keys as much for each token so far.
-///  - Each message but the last one travels while the member attends to the rows of another member:
-///    in (group − 1)/group of its attention. The last results come after it.
+/// What a group of replicas computes more in one pass of a layer, as
+/// packflow/layer/context_attention.cpp runs it.
 ///  - A member attends to its own keys with the queries of all members: to those of the slice and
 ///    to those of the prefix in a call each, where one replica alone has one call for both.
 ///  - So it reads its keys and values `group` times, and its kernel takes the rows of all members.
-void set_merge_pass(const Job& job, double group, Pass pass, const TravelBytes& queries,
-                    EdgeTime& exchange, SliceTime& slice, Travel& travel) {
-  const Link link = job.link(job.placement.holds_replicas(static_cast<std::int64_t>(group)));
+void set_merge_pass(const Job& job, double group, Pass pass, EdgeTime& exchange, SliceTime& slice) {
   const HardwareSpec& h = job.hardware;
   const double heads = static_cast<double>(job.layer.num_heads) / job.tp;
   const double others = (group - 1) / group;
-  const double last = queries.returned / group * link.per_byte;
-  exchange.per_pack = 2 * (group - 1) * link.latency;
-  exchange.per_token = others * growth(job, pass) * h.attention_token_head_ns * heads + last;
+  exchange.per_token = others * growth(job, pass) * h.attention_token_head_ns * heads;
   slice.per_slice = (2 * group - 1) * h.attention_slice_us * kNanosPerMicro;
   const double prefix = others * prefix_token_bytes(job, pass) * job.nanos_per_memory_byte();
   (job.layer.window > 0 ? slice.per_window_prefix : slice.per_prefix_token) = prefix;
-  travel.per_query = others * (queries.sent + queries.returned) * link.per_byte - last;
-  travel.per_key = others * travelling_key_bytes(job, pass) * link.per_byte;
-  travel.hidden_per_pair = others * pair_nanos(job, pass) / group;
 }
 
-/// Forward sends Q; O comes back in the run's format with a log-sum-exp per head in fp32. Backward
-/// sends dO, Q, O and the log-sum-exp; dQ comes back.
 MergeTime merge_time(const Job& job, double group) {
-  const double q = static_cast<double>(job.layer.q_width()) / job.tp * job.element();
-  const double out = static_cast<double>(job.layer.out_width()) / job.tp * job.element();
-  const double lse = static_cast<double>(job.layer.num_heads) / job.tp * job.accumulator();
   MergeTime time;
-  set_merge_pass(job, group, Pass::kForward, {q, out + lse}, time.forward, time.forward_slice,
-                 time.forward_travel);
-  set_merge_pass(job, group, Pass::kBackward, {q + 2 * out + lse, q}, time.backward,
-                 time.backward_slice, time.backward_travel);
+  set_merge_pass(job, group, Pass::kForward, time.forward, time.forward_slice);
+  set_merge_pass(job, group, Pass::kBackward, time.backward, time.backward_slice);
   return time;
-}
-
-/// Stage boundaries. Each of the tensor-parallel ranks sends its share of the tokens. Between two
-/// other stages a rank sends to both, activations to one and gradients to the other, over one link.
-void set_transfers(Costs& cost, const Job& job) {
-  const Link link = job.link(job.placement.holds_stages());
-  const double directions = job.placement.stages > 2 ? 2 : 1;
-  cost.transfer_latency = link.latency;
-  cost.transfer_per_byte = directions * link.per_byte / job.tp;
 }
 
 /// AdamW reads the gradient, the weight and two moments and writes the last three, all of them
@@ -285,7 +193,8 @@ void require_divides(const DecoderShape& shape, std::int32_t tp) {
 }  // namespace
 
 Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype, const HardwareSpec& hardware,
-                         std::int32_t tp, std::int32_t most_replicas, std::int32_t stages) {
+                         std::int32_t tp, std::int32_t most_replicas, std::int32_t stages,
+                         const ContextParallel& context) {
   require_divides(shape, tp);
   SLIMPACK_CHECK(most_replicas >= 1 && most_replicas <= 1 << 16, "{} replicas", most_replicas);
   SLIMPACK_CHECK(stages >= 1, "{} stages", stages);
@@ -304,16 +213,12 @@ Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype, const HardwareS
   set_embedding(cost, job);
   set_head(cost, job);
   cost.optimizer_per_parameter = optimizer_bytes(job) * job.nanos_per_memory_byte() / job.tp;
-  set_transfers(cost, job);
   // Every rank has a link of its own to the host.
   if (hardware.host_bandwidth > 0) cost.host_per_byte = kNanosPerSecond / hardware.host_bandwidth;
   cost.host_memory = pinnable(hardware.host_memory_bytes);
-  const Link between_replicas = job.link(job.placement.holds_replicas(most_replicas));
-  cost.reduce_latency = between_replicas.latency;
-  cost.reduce_per_byte = between_replicas.per_byte;
   cost.memory = hardware.memory_bytes;
   cost.peak_flops = hardware.peak_flops;
-  cost.ranks_per_node = hardware.ranks_per_node;
+  add_link_costs(cost, hardware, job.placement, context);
   return cost;
 }
 

@@ -122,6 +122,14 @@ Dtype dtype_field(const JsonFields& fields) {
                 name);
 }
 
+CpCommType comm_type_field(const JsonFields& fields) {
+  const std::string name = fields.text("cp_comm_type");
+  for (const CpCommType type : {CpCommType::kDirect, CpCommType::kP2P, CpCommType::kAllGather})
+    if (to_string(type) == name) return type;
+  invalid_input("{}: field \"cp_comm_type\" is \"{}\"; known are direct, p2p and all_gather",
+                fields.origin(), name);
+}
+
 void add_layer(json& out, const LayerCosts& layer) {
   out["forward"] = pack_cost_to_json(layer.forward);
   out["backward"] = pack_cost_to_json(layer.backward);
@@ -279,6 +287,11 @@ std::string cost_to_json(const Costs& cost) {
       {"fit_error", cost.fit_error}};
   add_layer(file, cost);
   for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
+  if (cost.row_moves != RowMoveTime())
+    file["row_moves"] = {{"latency", cost.row_moves.latency},
+                         {"inside", cost.row_moves.inside},
+                         {"outside", cost.row_moves.outside}};
+  if (cost.cp_comm_type != CpCommType::kDirect) file["cp_comm_type"] = to_string(cost.cp_comm_type);
   if (cost.autograd) file["autograd"] = autograd_to_json(cost);
   if (cost.held_out_error > 0) file["held_out_error"] = cost.held_out_error;
   if (cost.measured_on) file["measured_on"] = measured_on_to_json(*cost.measured_on);
@@ -322,6 +335,12 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   else if (fields.has("replicas_per_node"))  // older files: replicas of a stage that a node holds
     cost.ranks_per_node = cost.tp * static_cast<std::int32_t>(fields.integer("replicas_per_node", 0,
                                                                              kMostRanks / cost.tp));
+  if (fields.has("row_moves")) {
+    const JsonFields moves = fields.object("row_moves");
+    cost.row_moves = {non_negative(moves, "latency"), non_negative(moves, "inside"),
+                      non_negative(moves, "outside")};
+  }
+  if (fields.has("cp_comm_type")) cost.cp_comm_type = comm_type_field(fields);
   if (fields.has("zero")) cost.zero = static_cast<std::int32_t>(fields.integer("zero", 1, 3));
   cost.fit_error = non_negative(fields, "fit_error");
   if (fields.has("held_out_error")) cost.held_out_error = non_negative(fields, "held_out_error");

@@ -15,6 +15,7 @@
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
@@ -45,6 +46,16 @@ struct MergeTime {
   Travel backward_travel = {};
 
   bool operator==(const MergeTime&) const = default;
+};
+
+/// The time of rows that move between replicas (remapping, MicroPack::row_zones): of each exchange,
+/// and of a byte that a member sends or gets inside its node and between nodes.
+struct RowMoveTime {
+  double latency = 0;
+  double inside = 0;
+  double outside = 0;
+
+  bool operator==(const RowMoveTime&) const = default;
 };
 
 /// What measured times depend on besides the job: elsewhere they say nothing.
@@ -107,13 +118,16 @@ struct Costs : LayerCosts {
   /// byte that one rank sends. A rank holds the gradients of 1/tp of its stage's parameters.
   double reduce_latency = 0;
   double reduce_per_byte = 0;
+  RowMoveTime row_moves;
   Bytes memory{0};                  ///< of one rank; 0 = not known
   std::optional<GpuMemory> gpu;     ///< set: every rank is a process with a GPU of its own
   double peak_flops = 0;            ///< FLOP/s of one rank, MFU's denominator; 0 = not known
   std::int32_t ranks_per_node = 0;  ///< 0 = not known: one node holds all
-  std::int32_t zero = 1;            ///< what replicas share out (ParallelConfig::zero)
-  double fit_error = 0;             ///< FitErrors::largest of the fit; 0 = not fitted
-  double held_out_error = 0;        ///< FitErrors::mean on MicroPacks that no fit used; 0 = none
+  /// How replicas exchange rows of a MicroPack that they share.
+  CpCommType cp_comm_type = CpCommType::kDirect;
+  std::int32_t zero = 1;      ///< what replicas share out (ParallelConfig::zero)
+  double fit_error = 0;       ///< FitErrors::largest of the fit; 0 = not fitted
+  double held_out_error = 0;  ///< FitErrors::mean on MicroPacks that no fit used; 0 = none
   std::optional<MeasuredOn> measured_on;  ///< not set: times come from elsewhere
   /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
   /// kElementwise and kFull, any other counts as kFull, and nothing is merged, split or offloaded.
@@ -146,11 +160,18 @@ struct RecomputingCosts : Costs {
 /// replica, `most_replicas` replicas and `stages` stages. Where ranks stand says node_placement.h:
 /// groups that no node divides use the node's links, others the network; if any stage boundary
 /// crosses nodes, all count as the network's. `merge` has groups of 2, 4, … up to most_replicas.
-/// Experts are spread over the tp ranks, which exchange the tokens. Throws InvalidInput unless tp
-/// divides heads and experts.
+/// Experts are spread over the tp ranks, which exchange the tokens. `context`: how replicas that
+/// share sequences exchange rows. Throws InvalidInput unless tp divides heads and experts.
 [[nodiscard]] Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype,
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
-                                       std::int32_t most_replicas = 1, std::int32_t stages = 1);
+                                       std::int32_t most_replicas = 1, std::int32_t stages = 1,
+                                       const ContextParallel& context = {});
+
+/// Costs that were measured where messages take no time, with the time that they take over links:
+/// those of cost_from_hardware.
+[[nodiscard]] Costs with_links(Costs measured, const HardwareSpec& links,
+                               std::int32_t most_replicas, std::int32_t stages,
+                               const ContextParallel& context);
 
 /// Time of a MicroPack on all layers of the stage, with embedding and head unless the vocabulary is
 /// spread; of a forward that is not cut short (AutogradCosts). If `replicas` replicas run it

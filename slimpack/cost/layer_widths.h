@@ -44,7 +44,7 @@ struct LayerWidths {
   /// dK and dV, in the accumulate type.
   [[nodiscard]] std::int64_t gradients() const { return 2 * k / element * accumulator; }
   /// What travels around a zone.
-  [[nodiscard]] TravelWidths travel() const { return {q, k, lse, gradients()}; }
+  [[nodiscard]] TravelWidths travel() const { return {q, k, lse, gradients(), comm}; }
 
   /// The peak of rms_normalize beyond its input: the result; or, if it is rounded, input and result
   /// in the accumulate type.
@@ -98,7 +98,8 @@ struct LayerWidths {
   std::int64_t copies = 0;     ///< hidden states of the tokens that the rank's experts get
   /// Of the GPU; 0 where there is none, or none whose FlashAttention-2 takes such heads.
   std::int32_t multiprocessors = 0;
-  bool kernel_bytes = true;  ///< whether what FlashAttention-2 takes for itself counts
+  CpCommType comm = CpCommType::kDirect;  ///< between replicas that share sequences
+  bool kernel_bytes = true;               ///< whether what FlashAttention-2 takes for itself counts
 };
 
 }  // namespace slimpack

@@ -62,7 +62,7 @@ struct LayerRun {
 std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted::kAll) {
   std::vector<LayerWidths> widths;
   for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
-    widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp);
+    widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp).comm = cost.cp_comm_type;
   if (!cost.gpu || cost.dtype != Dtype::kBf16) return widths;
   for (LayerWidths& w : widths) {
     if (flash_takes(w.shape.head_dim)) w.multiprocessors = cost.gpu->multiprocessors;

@@ -20,6 +20,9 @@ struct EdgeTime {
 /// Queries and their results travel, or the keys of all tokens so far, whichever takes less time
 /// (context_travel.h), while attention computes. Layers with a window have pairs within it.
 struct Travel {
+  /// per_query where queries never travel: more than any time.
+  static constexpr double kNever = 1e30;
+
   double per_query = 0;
   double per_key = 0;
   double hidden_per_pair = 0;

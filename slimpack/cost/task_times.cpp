@@ -6,6 +6,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
+#include "slimpack/cost/row_moves.h"
 #include "slimpack/plan/paired_packs.h"
 
 namespace slimpack {
@@ -80,8 +81,10 @@ struct ZoneSums : SliceSums {
 /// Of a pack.
 struct PackSums : SliceSums {
   std::int32_t replicas = 1;
-  std::vector<ZoneSums> zones;  ///< where slices have zones of their own
-  double rows = 0;              ///< on the replica that holds most
+  std::vector<ZoneSums> zones;       ///< where slices have zones of their own
+  std::vector<double> rows_of = {};  ///< by member of its group, where there are zones
+  double rows = 0;                   ///< on the replica that holds most
+  RowMoves moves = {};
 };
 
 /// The one window that layers have; 0 = none has.
@@ -92,21 +95,22 @@ Tokens window_of(const Costs& cost) {
   return window;
 }
 
-/// Adds what a zone's slices have, and finds the replica that holds most rows.
+/// Adds what a zone's slices have, and the rows of each replica.
 void add_zones(PackSums& sum, const MicroPack& pack, Tokens window) {
+  sum.rows_of.resize(static_cast<std::size_t>(pack.replicas));
   for (std::size_t s = 0; s < pack.slices.size(); ++s) {
-    if (sum.zones.empty() || sum.zones.back().zone != pack.zones[s])
-      sum.zones.emplace_back().zone = pack.zones[s];
+    const Zone zone = pack.zone(s), holders = pack.row_zone(s);
+    if (sum.zones.empty() || sum.zones.back().zone != zone) sum.zones.emplace_back().zone = zone;
     sum.zones.back().add(pack.slices[s], window);
+    const auto tokens = static_cast<double>(pack.slices[s].length().count());
+    for (std::int32_t m = holders.first; m < holders.end(); ++m)
+      sum.rows_of[static_cast<std::size_t>(m)] += tokens / holders.size;
   }
-  std::vector<double> rows(static_cast<std::size_t>(pack.replicas));
-  for (const ZoneSums& zone : sum.zones)
-    for (std::int32_t m = zone.zone.first; m < zone.zone.end(); ++m)
-      rows[static_cast<std::size_t>(m)] += zone.tokens / zone.zone.size;
-  sum.rows = std::ranges::max(rows);
+  sum.rows = std::ranges::max(sum.rows_of);
 }
 
-std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs, Tokens window) {
+std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs, Tokens window,
+                              const NodePlacement& placement) {
   std::vector<PackSums> sums;
   sums.reserve(packs.size());
   for (const MicroPack& pack : packs) {
@@ -114,7 +118,8 @@ std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs, Tokens window
     sum.replicas = pack.replicas;
     for (const Slice& slice : pack.slices) sum.add(slice, window);
     sum.rows = sum.tokens / sum.replicas;
-    if (!pack.zones.empty()) add_zones(sum, pack, window);
+    if (!pack.zones.empty() || !pack.row_zones.empty()) add_zones(sum, pack, window);
+    sum.moves = row_moves(pack, placement);
   }
   return sums;
 }
@@ -133,13 +138,17 @@ Nanos time_of(const PackCost& cost, const PackSums& sum) {
 
 /// The time of the replica that takes longest: all of the group wait for it. A zone of several
 /// replicas takes what merging adds to a pack of its slices. cost_of: by the size of a zone.
+/// `moving`: of rows, in all layers.
 template <class CostOf>
-Nanos time_of_zones(const CostOf& cost_of, const PackSums& sum) {
+Nanos time_of_zones(const CostOf& cost_of, const PackSums& sum, double moving) {
   const PackCost alone = cost_of(1);
-  std::vector<double> times(static_cast<std::size_t>(sum.replicas),
-                            alone.per_pack + alone.missing_rows(sum.rows));
+  std::vector<double> times(sum.rows_of.size());
+  for (std::size_t m = 0; m < times.size(); ++m)
+    times[m] =
+        alone.per_pack + alone.missing_rows(sum.rows) + moving + alone.per_token * sum.rows_of[m];
   for (const ZoneSums& zone : sum.zones) {
-    const PackCost cost = cost_of(zone.zone.size);
+    PackCost cost = cost_of(zone.zone.size);
+    cost.per_token -= alone.per_token / zone.zone.size;  // counted with the rows
     const double time = time_of_slices(cost.per_pack - alone.per_pack, cost, zone);
     for (std::int32_t m = zone.zone.first; m < zone.zone.end(); ++m)
       times[static_cast<std::size_t>(m)] += time;
@@ -211,7 +220,8 @@ std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& 
   std::int32_t replicas = 1;
   for (const PackSums& pack : packs) {
     if (!pack.zones.empty()) {
-      times.push_back(std::max(time_of_zones(cost_of, pack), travelling));
+      const double moving = row_move_time(cost, layout, stage, pass, pack.moves) / speed;
+      times.push_back(std::max(time_of_zones(cost_of, pack, moving), travelling));
       continue;
     }
     if (pack.replicas != replicas) own = cost_of(replicas = pack.replicas);
@@ -386,8 +396,9 @@ TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, co
                      const Replication& replication) {
   SLIMPACK_CHECK(replication.speed.empty() ||
                  replication.speed.size() == static_cast<std::size_t>(layout.ranks()));
-  const std::vector<PackSums> forward = sums_of(packs.forward, window_of(cost));
-  const std::vector<PackSums> backward = sums_of(packs.backward, window_of(cost));
+  const NodePlacement placement{cost.ranks_per_node, cost.tp, layout.ranks(), replication.replicas};
+  const std::vector<PackSums> forward = sums_of(packs.forward, window_of(cost), placement);
+  const std::vector<PackSums> backward = sums_of(packs.backward, window_of(cost), placement);
   TaskTimes times;
   const std::optional<AutogradPacks> autograd =
       cost.autograd ? std::optional<AutogradPacks>(packs) : std::nullopt;

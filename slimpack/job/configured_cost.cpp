@@ -16,6 +16,13 @@ Costs on_device(Costs cost, DeviceKind device) {
   return cost;
 }
 
+Costs over_links(Costs measured, const RunConfig& config) {
+  if (config.train.links.empty()) return measured;
+  const ParallelConfig& p = config.parallel;
+  return with_links(std::move(measured), read_hardware(config.train.links), p.dp, p.pp,
+                    p.context());
+}
+
 std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape& shape) {
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
@@ -41,12 +48,18 @@ std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape
           "parallel.zero is {}, but {} was measured for slimpack.torch.pipeline, whose replicas "
           "share nothing out; use 1",
           config.parallel.zero, name);
+    if (cost.cp_comm_type != config.parallel.cp_comm_type && !cost.merge.empty())
+      invalid_input(
+          "{}: measured with cp_comm_type {}, parallel.cp_comm_type is {}; profile again or change "
+          "parallel.cp_comm_type",
+          name, to_string(cost.cp_comm_type), to_string(config.parallel.cp_comm_type));
     cost.zero = config.parallel.zero;
-    return on_device(std::move(cost), config.train.device);
+    return over_links(on_device(std::move(cost), config.train.device), config);
   }
   if (!config.hardware) return std::nullopt;
-  Costs cost = cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
-                                  config.parallel.dp, config.parallel.pp);
+  Costs cost =
+      cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
+                         config.parallel.dp, config.parallel.pp, config.parallel.context());
   cost.gpu = gpu_memory(*config.hardware);
   cost.zero = config.parallel.zero;
   return on_device(std::move(cost), config.train.device);

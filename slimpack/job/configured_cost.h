@@ -12,7 +12,8 @@ namespace slimpack {
 
 /// The costs of cost.file, else of [hardware], as on_device leaves them. nullopt if the
 /// configuration names neither: then the caller has to measure. Throws InvalidInput for a cost file
-/// of another model, number format or tp, and for one of autograd where parallel.zero is not 1.
+/// of another model, number format, tp or cp_comm_type, and for one of autograd where parallel.zero
+/// is not 1.
 [[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config,
                                                    const DecoderShape& shape);
 
@@ -24,5 +25,8 @@ namespace slimpack {
 /// The costs for a run on this device. On a CPU host_per_byte is 0, because its memory is the
 /// host's, and there is no Costs::gpu.
 [[nodiscard]] Costs on_device(Costs cost, DeviceKind device);
+
+/// Measured costs for a run in which messages travel over train.links: with their time.
+[[nodiscard]] Costs over_links(Costs measured, const RunConfig& config);
 
 }  // namespace slimpack

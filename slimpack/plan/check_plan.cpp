@@ -5,10 +5,13 @@
 //  3. Check zones, one sequence after the other.
 //  4. Compare the merged packs of the replicas of every group.
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <tuple>
+#include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/plan/plan.h"
@@ -222,47 +225,61 @@ void check_merged_order(const std::vector<MicroPack>& a, const std::vector<Micro
 /// By sequence: its zone in the packs that were checked so far.
 using ZoneOfSequence = std::vector<std::optional<Zone>>;
 
-void check_zones(const MicroPack& pack, const PassName& name, std::size_t p, ZoneOfSequence& known,
-                 Findings& findings) {
-  if (!pack.zones.empty() && pack.replicas == 1) {
-    findings.add("replica {}: {} MicroPack {} has zones, but one replica runs it", name.replica,
-                 name.pass, p);
+/// Of one kind: of attention, or of rows.
+struct ZoneKind {
+  std::string_view name;
+  std::vector<Zone> MicroPack::*zones;
+  Zone (MicroPack::*of)(std::size_t slice) const;
+  bool side_by_side;  ///< whether the slices of one zone must stand so
+};
+constexpr std::array kZoneKinds{
+    ZoneKind{"zone", &MicroPack::zones, &MicroPack::zone, true},
+    ZoneKind{"row zone", &MicroPack::row_zones, &MicroPack::row_zone, false}};
+
+void check_zones(const MicroPack& pack, const ZoneKind& kind, const PassName& name, std::size_t p,
+                 ZoneOfSequence& known, Findings& findings) {
+  const std::vector<Zone>& zones = pack.*kind.zones;
+  if (!zones.empty() && pack.replicas == 1) {
+    findings.add("replica {}: {} MicroPack {} has {}s, but one replica runs it", name.replica,
+                 name.pass, p, kind.name);
     return;
   }
-  if (!pack.zones.empty() && pack.zones.size() != pack.slices.size()) {
-    findings.add("replica {}: {} MicroPack {} has {} zones for {} slices", name.replica, name.pass,
-                 p, pack.zones.size(), pack.slices.size());
+  if (!zones.empty() && zones.size() != pack.slices.size()) {
+    findings.add("replica {}: {} MicroPack {} has {} {}s for {} slices", name.replica, name.pass, p,
+                 zones.size(), kind.name, pack.slices.size());
     return;
   }
   std::set<Zone> before;
   for (std::size_t s = 0; s < pack.slices.size(); ++s) {
-    const Zone zone = pack.zone(s);
+    const Zone zone = (pack.*kind.of)(s);
     const SequenceId sequence = pack.slices[s].sequence;
     if (zone.first < 0 || zone.size < 1 || zone.end() > pack.replicas)
-      findings.add("replica {}: {} MicroPack {} has the zone [{}, {}), its group has {} members",
-                   name.replica, name.pass, p, zone.first, zone.end(), pack.replicas);
-    if (!before.insert(zone).second && pack.zone(s - 1) != zone)
+      findings.add("replica {}: {} MicroPack {} has the {} [{}, {}), its group has {} members",
+                   name.replica, name.pass, p, kind.name, zone.first, zone.end(), pack.replicas);
+    if (!before.insert(zone).second && kind.side_by_side && pack.zone(s - 1) != zone)
       findings.add("replica {}: {} MicroPack {} has slices of the zone [{}, {}) apart from others",
                    name.replica, name.pass, p, zone.first, zone.end());
     if (sequence.value() < 0 || sequence.index() >= known.size()) continue;  // found elsewhere
     std::optional<Zone>& other = known[sequence.index()];
     if (other && *other != zone)
-      findings.add("replica {}: sequence {} has the zones [{}, {}) and [{}, {})", name.replica,
-                   sequence.value(), other->first, other->end(), zone.first, zone.end());
+      findings.add("replica {}: sequence {} has the {}s [{}, {}) and [{}, {})", name.replica,
+                   sequence.value(), kind.name, other->first, other->end(), zone.first, zone.end());
     other = zone;
   }
 }
 
 void check_zones(const StepPlan& plan, std::size_t replica, Findings& findings) {
-  const auto zoned = [](const MicroPack& pack) { return !pack.zones.empty(); };
   const PackPlan& packs = plan.replicas[replica].packs;
-  if (std::ranges::none_of(packs.forward, zoned) && std::ranges::none_of(packs.backward, zoned))
-    return;
-  ZoneOfSequence known(plan.lengths.size());
-  for (const Pass pass : kWholePasses) {
-    const PassName name{replica, pass == Pass::kBackward ? "backward" : "forward"};
-    for (std::size_t p = 0; p < packs.of(pass).size(); ++p)
-      check_zones(packs.of(pass)[p], name, p, known, findings);
+  for (const ZoneKind& kind : kZoneKinds) {
+    const auto zoned = [&](const MicroPack& pack) { return !(pack.*kind.zones).empty(); };
+    if (std::ranges::none_of(packs.forward, zoned) && std::ranges::none_of(packs.backward, zoned))
+      continue;
+    ZoneOfSequence known(plan.lengths.size());
+    for (const Pass pass : kWholePasses) {
+      const PassName name{replica, pass == Pass::kBackward ? "backward" : "forward"};
+      for (std::size_t p = 0; p < packs.of(pass).size(); ++p)
+        check_zones(packs.of(pass)[p], kind, name, p, known, findings);
+    }
   }
 }
 

@@ -15,7 +15,7 @@ Tokens MicroPack::tokens() const {
 Tokens MicroPack::rows() const {
   std::vector<Tokens> rows(static_cast<std::size_t>(replicas));
   for (std::size_t s = 0; s < slices.size(); ++s) {
-    const Zone members = zone(s);
+    const Zone members = row_zone(s);
     const Tokens share((slices[s].length().count() + members.size - 1) / members.size);
     for (std::int32_t m = members.first; m < members.end(); ++m)
       rows[static_cast<std::size_t>(m)] += share;

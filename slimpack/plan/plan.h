@@ -64,15 +64,21 @@ struct MicroPack {
   /// By slice, the members of this group, from 0 on, that share its rows; those of one zone stand
   /// side by side. Empty = every slice is shared by the whole group.
   std::vector<Zone> zones = {};
+  /// By slice, the members that hold its rows outside of attention, which has them moved there and
+  /// back (remapping, Zeppelin, arXiv:2509.21841). Empty = those of its zone.
+  std::vector<Zone> row_zones = {};
 
   [[nodiscard]] Zone zone(std::size_t slice) const {
     return zones.empty() ? Zone{0, replicas} : zones[slice];
   }
+  [[nodiscard]] Zone row_zone(std::size_t slice) const {
+    return row_zones.empty() ? zone(slice) : row_zones[slice];
+  }
 
   /// The tokens of all slices, on all replicas together.
   [[nodiscard]] Tokens tokens() const;
-  /// The most rows that one replica holds: over the slices that it shares, the sum of tokens ÷ size
-  /// of the zone, rounded up.
+  /// The most rows that one replica holds outside of attention: over the slices that it shares, the
+  /// sum of tokens ÷ size of the row zone, rounded up.
   [[nodiscard]] Tokens rows() const;
   bool operator==(const MicroPack&) const = default;
 };
@@ -150,7 +156,8 @@ struct StepPlan {
 ///  - the replicas of a group have the same merged MicroPacks in the same order, including those of
 ///    larger groups around it, so that no two replicas wait for each other in a circle;
 ///  - a merged MicroPack has a zone inside its group for each slice, or none; a sequence has the
-///    same one in all of its MicroPacks; slices of one zone stand side by side;
+///    same one in all of its MicroPacks; slices of one zone stand side by side; likewise a row
+///    zone, but that its slices may stand anywhere;
 ///  - layer_begin ascends strictly from 0; every rank has equally many stages, a single rank
 ///    one, and no vocabulary to spread; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.
@@ -164,10 +171,11 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 /// its sequences. REQUIRES: valid packs.
 [[nodiscard]] std::vector<std::int32_t> forwards_needed(const PackPlan& packs);
 
-/// JSON text with "format": "slimpack-plan" and "version": 3, or 4 if a MicroPack has zones.
-/// from_json checks every field's presence, type and range, but does not call check_plan. It throws
-/// InvalidInput naming `origin`. Without "stages_per_rank" a rank has one stage, without
-/// "spread_vocabulary" it is not spread, without "zones" a merged MicroPack has none.
+/// JSON text with "format": "slimpack-plan" and "version": 3, or 4 if a MicroPack has zones of
+/// either kind. from_json checks every field's presence, type and range, but does not call
+/// check_plan. It throws InvalidInput naming `origin`. Without "stages_per_rank" a rank has one
+/// stage, without "spread_vocabulary" it is not spread, without "zones" a merged MicroPack has
+/// none.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);
 

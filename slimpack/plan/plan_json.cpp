@@ -23,6 +23,10 @@ constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
 /// bits.
 constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
+json zone_to_json(const Zone& zone) {
+  return json::array({zone.first, zone.size});
+}
+
 json packs_to_json(const std::vector<MicroPack>& packs) {
   json out = json::array();
   for (const MicroPack& pack : packs) {
@@ -36,8 +40,8 @@ json packs_to_json(const std::vector<MicroPack>& packs) {
     }
     json& merged =
         out.emplace_back(json{{"replicas", pack.replicas}, {"slices", std::move(slices)}});
-    for (const Zone& zone : pack.zones)
-      merged["zones"].push_back(json::array({zone.first, zone.size}));
+    for (const Zone& zone : pack.zones) merged["zones"].push_back(zone_to_json(zone));
+    for (const Zone& zone : pack.row_zones) merged["row_zones"].push_back(zone_to_json(zone));
   }
   return out;
 }
@@ -60,9 +64,13 @@ Zone zone_from_json(const json& value, const std::string& where) {
 /// What a merged MicroPack has besides its slices.
 void read_merged(MicroPack& pack, const JsonFields& fields) {
   pack.replicas = static_cast<std::int32_t>(fields.integer("replicas", 2, kMaxReplicas));
-  if (!fields.has("zones")) return;
-  for (const json& zone : fields.array("zones"))
-    pack.zones.push_back(zone_from_json(zone, fields.origin()));
+  const auto read = [&](const char* key, std::vector<Zone>& zones) {
+    if (!fields.has(key)) return;
+    for (const json& zone : fields.array(key))
+      zones.push_back(zone_from_json(zone, fields.origin()));
+  };
+  read("zones", pack.zones);
+  read("row_zones", pack.row_zones);
 }
 
 std::vector<MicroPack> packs_from_json(const JsonFields& fields, const char* key) {
@@ -100,7 +108,9 @@ void require_version(const JsonFields& fields) {
 }
 
 bool has_zones(const StepPlan& plan) {
-  const auto zoned = [](const MicroPack& pack) { return !pack.zones.empty(); };
+  const auto zoned = [](const MicroPack& pack) {
+    return !pack.zones.empty() || !pack.row_zones.empty();
+  };
   return std::ranges::any_of(plan.replicas, [&](const ReplicaPlan& replica) {
     return std::ranges::any_of(replica.packs.forward, zoned) ||
            std::ranges::any_of(replica.packs.backward, zoned);

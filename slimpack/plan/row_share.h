@@ -46,7 +46,8 @@ struct RowShare {
   return {held.replicas * ranks, held.index + held.replicas * index};
 }
 
-/// What a replica holds of a MicroPack, slice by slice. Keeps a reference to the MicroPack.
+/// What a replica holds of a MicroPack, slice by slice: outside of attention, or in it. Keeps a
+/// reference to the MicroPack.
 class PackShare {
  public:
   PackShare(const MicroPack& pack, ReplicaId replica)
@@ -54,13 +55,20 @@ class PackShare {
 
   [[nodiscard]] const MicroPack& pack() const { return *pack_; }
   [[nodiscard]] RowShare of(std::size_t slice) const {
-    return hidden_share(row_share(pack_->zone(slice), member_), ranks_, index_);
+    const Zone zone = in_attention_ ? pack_->zone(slice) : pack_->row_zone(slice);
+    return hidden_share(row_share(zone, member_), ranks_, index_);
   }
   /// Of all slices.
   [[nodiscard]] Tokens rows() const {
     Tokens rows{0};
     for (std::size_t s = 0; s < pack_->slices.size(); ++s) rows += of(s).rows(pack_->slices[s]);
     return rows;
+  }
+  /// What it holds in attention.
+  [[nodiscard]] PackShare in_attention() const {
+    PackShare same = *this;
+    same.in_attention_ = true;
+    return same;
   }
   /// The part of it of which a tensor-parallel rank holds the hidden states (hidden_share).
   [[nodiscard]] PackShare hidden(std::int32_t ranks, std::int32_t index) const {
@@ -74,6 +82,7 @@ class PackShare {
   const MicroPack* pack_;
   std::int32_t member_;
   std::int32_t ranks_ = 1, index_ = 0;
+  bool in_attention_ = false;
 };
 
 }  // namespace slimpack

@@ -7,6 +7,13 @@
 
 namespace slimpack {
 
+RecomputingCosts with_free_sharing(RecomputingCosts cost) {
+  const auto share = [](LayerCosts& layer) { layer.merge.assign(layer.merge.size(), {}); };
+  share(cost);
+  for (LayerCosts& kind : cost.more_kinds) share(kind);
+  return cost;
+}
+
 BaselineBounds::BaselineBounds(const Job& job, const SequenceLengths& lengths,
                                const RecomputingCosts& cost, std::int32_t most_merged)
     : job_(job), lengths_(lengths), cost_(cost) {
@@ -22,10 +29,11 @@ BaselineBounds::BaselineBounds(const Job& job, const SequenceLengths& lengths,
   rest_ = whole_ - step_actions_bound(job_, lengths, cost, {1, longest});
   cut_ = step_lower_bound(job_, lengths, cost, {1, Tokens(1)});
   merged_ = step_lower_bound(job_, lengths, cost, {most_merged, longest});
+  remapped_ = step_lower_bound(job_, lengths, with_free_sharing(cost), {most_merged, longest});
 }
 
 Nanos BaselineBounds::of_kind(const Baseline& baseline) const {
-  return baseline.merges ? merged_ : baseline.cuts ? cut_ : whole_;
+  return baseline.remaps ? remapped_ : baseline.merges ? merged_ : baseline.cuts ? cut_ : whole_;
 }
 
 Nanos BaselineBounds::of_packs(const Baseline& baseline, const SequencePacks& packs,

@@ -14,6 +14,10 @@
 
 namespace slimpack {
 
+/// Costs by which bounds hold for plans that move rows, too: replicas share MicroPacks at no cost.
+/// A sequence's rows and its attention are then divided among as many as the plan divides either.
+[[nodiscard]] RecomputingCosts with_free_sharing(RecomputingCosts cost);
+
 struct ShareBound {
   Nanos makespan;
   std::size_t heaviest = 0;  ///< the share that says so
@@ -70,9 +74,9 @@ class BaselineBounds {
   Job job_;  ///< without a memory cap
   const SequenceLengths& lengths_;
   const RecomputingCosts& cost_;
-  std::vector<double> fastest_;  ///< by stage
-  Nanos whole_, cut_, merged_;   ///< of kinds
-  Nanos rest_;                   ///< reduction and optimizer
+  std::vector<double> fastest_;            ///< by stage
+  Nanos whole_, cut_, merged_, remapped_;  ///< of kinds
+  Nanos rest_;                             ///< reduction and optimizer
   std::map<std::int32_t, GroupWorks> works_;
 };
 

@@ -38,7 +38,7 @@ struct BaselineQuestion {
 [[nodiscard]] BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
                                              const Choices& choices, const Costs& cost);
 
-/// The baseline that choices.planner names: slimpipe or zeppelin. It shares packs between as many
+/// The baseline that choices.planner names, any but packed. It shares packs between as many
 /// replicas as the costs know.
 [[nodiscard]] BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
                                               const Choices& choices, const Costs& cost);

@@ -7,6 +7,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/cost/exchange_costs.h"
+#include "slimpack/planner/baseline_bounds.h"
 #include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/recompute_choices.h"
@@ -37,7 +38,7 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
   Job bounded = job;
   if (above_cap) bounded.memory_cap.reset();  // a bound of plans that keep it holds of none above
   out.step.lower_bound =
-      step_lower_bound(bounded, lengths, cheapest_cost(cost, choices.recompute),
+      step_lower_bound(bounded, lengths, bounding_cost(out.step.plan, cost, choices),
                        {std::max(choices.most_merged, most_merged(out.step.plan)),
                         cut_unit(out.step.plan, choices.granularity), choices.recompute,
                         choices.exchange_context || has_exchanges(out.step)});
@@ -51,6 +52,14 @@ std::int32_t most_merged(const StepPlan& plan) {
   for (const ReplicaPlan& replica : plan.replicas)
     for (const MicroPack& pack : replica.packs.forward) most = std::max(most, pack.replicas);
   return most;
+}
+
+RecomputingCosts bounding_cost(const StepPlan& plan, const Costs& cost, const Choices& choices) {
+  RecomputingCosts cheapest = cheapest_cost(cost, choices.recompute);
+  for (const ReplicaPlan& replica : plan.replicas)
+    for (const MicroPack& pack : replica.packs.forward)
+      if (!pack.row_zones.empty()) return with_free_sharing(std::move(cheapest));
+  return cheapest;
 }
 
 Tokens cut_unit(const StepPlan& plan, Tokens granularity) {

@@ -34,6 +34,9 @@ struct TunedStep {
 /// What the lower bound of a baseline's step has to allow: the most replicas that run a MicroPack
 /// together; and the granularity of cuts, which is one token if the plan cuts any sequence.
 [[nodiscard]] std::int32_t most_merged(const StepPlan& plan);
+/// Of costs with the cheapest recomputation: those by which it holds.
+[[nodiscard]] RecomputingCosts bounding_cost(const StepPlan& plan, const Costs& cost,
+                                             const Choices& choices);
 [[nodiscard]] Tokens cut_unit(const StepPlan& plan, Tokens granularity);
 
 }  // namespace slimpack

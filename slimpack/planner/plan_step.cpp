@@ -412,6 +412,8 @@ Attempt make_step(const Job& job, const SequenceLengths& lengths, const Choices&
       return make_packed(job, lengths, choices, cost);
     case PlannerKind::kSlimpipe:
     case PlannerKind::kZeppelin:
+    case PlannerKind::kContextParallel:
+    case PlannerKind::kTokenBalanced:
       return make_named(job, lengths, choices, cost);
   }
   return search_slimpack(job, lengths, choices, cost, progress);
@@ -422,7 +424,8 @@ void set_lower_bound(const Job& job, const SequenceLengths& lengths, const Choic
   CutLimits limits{std::max(choices.most_merged, most_merged(step.plan)), choices.granularity,
                    choices.recompute, choices.exchange_context};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
-  step.lower_bound = step_lower_bound(job, lengths, cheapest_cost(cost, choices.recompute), limits);
+  step.lower_bound =
+      step_lower_bound(job, lengths, bounding_cost(step.plan, cost, choices), limits);
 }
 
 }  // namespace

@@ -68,7 +68,9 @@ struct RatedPlan {
   std::vector<LoweredSchedule> lowered;    ///< by replica: the same, with sends and receives
   std::vector<std::vector<double>> speed;  ///< the job's
   SimulationResult prediction;             ///< without a timeline; `predict` gives one
-  Nanos lower_bound;  ///< no plan of these sequences is faster (solver/step_bound.h)
+  /// No plan of these sequences is faster (solver/step_bound.h), but for plans that move rows
+  /// (MicroPack::row_zones) if this one does not.
+  Nanos lower_bound;
   /// Name of the baseline that made the plan (baselines/baseline.h); empty = the search found it,
   /// or it was read from a file.
   std::string_view baseline = {};

@@ -72,6 +72,21 @@ void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_ra
   }
 }
 
+/// Replicas reduce together, and the last one to begin has least left to do: of what it brings
+/// first, the others have made use before.
+void reduce_together(std::vector<ReplicaPacks>& replicas) {
+  const auto least = [&](std::vector<Nanos> TaskTimes::*reduce) {
+    const std::vector<Nanos>& first = replicas.front().times.*reduce;
+    for (std::size_t rank = 0; rank < first.size(); ++rank) {
+      Nanos time = first[rank];
+      for (const ReplicaPacks& r : replicas) time = std::min(time, (r.times.*reduce)[rank]);
+      for (ReplicaPacks& r : replicas) (r.times.*reduce)[rank] = time;
+    }
+  };
+  least(&TaskTimes::reduce);
+  least(&TaskTimes::reduce_after_weights);
+}
+
 }  // namespace
 
 std::map<Work, double> busy_durations(const Timeline& timeline) {
@@ -90,6 +105,7 @@ SimulationResult replay(const RatedPlan& step, const Costs& cost,
   std::vector<ReplicaPacks> replicas = costed_replicas(step, cost);
   for (std::size_t r = 0; r < replicas.size(); ++r)
     replace(replicas[r].times, typical, r * replicas[r].times.ranks());
+  reduce_together(replicas);
   return simulate(replicas, step.schedules);
 }
 

@@ -9,7 +9,7 @@ namespace slimpack {
 
 std::span<const HardwareField> hardware_fields() {
   using H = HardwareSpec;
-  static constexpr std::array<HardwareField, 22> kFields{{
+  static constexpr std::array<HardwareField, 23> kFields{{
       {"peak_flops", &H::peak_flops, false, "denominator of MFU"},
       {"linear_flops", &H::linear_flops, false, "achieved FLOP/s of large matrix products"},
       {"linear_half_rows", &H::linear_half_rows, true,
@@ -36,11 +36,13 @@ std::span<const HardwareField> hardware_fields() {
       {"host_memory_bytes", &H::host_memory_bytes, false,
        "of the machine, for each rank's pinned rows"},
       {"ranks_per_node", &H::ranks_per_node, false, "GPUs of a machine"},
+      {"nics_per_node", &H::nics_per_node, false, "network cards of a machine"},
       {"node_link_bytes_per_second", &H::node_link_bytes_per_second, false,
        "of one rank within its node, one direction"},
       {"node_link_latency_us", &H::node_link_latency_us, true,
        "microseconds per message or collective"},
-      {"link_bytes_per_second", &H::link_bytes_per_second, false, "of one rank to other nodes"},
+      {"link_bytes_per_second", &H::link_bytes_per_second, false,
+       "of one rank to other nodes, while all send"},
       {"link_latency_us", &H::link_latency_us, true, "likewise, between nodes"},
   }};
   return kFields;

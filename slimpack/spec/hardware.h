@@ -49,10 +49,12 @@ struct HardwareSpec {
   Bytes host_memory_bytes{250'000'000'000};
 
   std::int32_t ranks_per_node = 8;
+  /// Network cards (NICs) of a node, which its ranks share.
+  std::int32_t nics_per_node = 8;
   /// Between ranks of one node: what one rank sends, and the latency of a collective.
   double node_link_bytes_per_second = 450e9;
   double node_link_latency_us = 12;
-  /// Between nodes: likewise.
+  /// Between nodes: likewise, while all ranks of the node send.
   double link_bytes_per_second = 50e9;
   double link_latency_us = 20;
 

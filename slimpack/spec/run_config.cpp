@@ -108,6 +108,10 @@ std::string_view to_string(PlannerKind kind) {
       return "slimpipe";
     case PlannerKind::kZeppelin:
       return "zeppelin";
+    case PlannerKind::kContextParallel:
+      return "context-parallel";
+    case PlannerKind::kTokenBalanced:
+      return "token-balanced";
   }
   SLIMPACK_CHECK(false, "planner kind {}", static_cast<int>(kind));
   return {};
@@ -128,6 +132,19 @@ std::string_view to_string(SolverKind kind) {
 
 std::string_view to_string(BackwardKind kind) {
   return kind == BackwardKind::kWhole ? "whole" : "split";
+}
+
+std::string_view to_string(CpCommType type) {
+  switch (type) {
+    case CpCommType::kDirect:
+      return "direct";
+    case CpCommType::kP2P:
+      return "p2p";
+    case CpCommType::kAllGather:
+      return "all_gather";
+  }
+  SLIMPACK_CHECK(false, "cp_comm_type {}", static_cast<int>(type));
+  return {};
 }
 
 std::string_view to_string(CutsKind kind) {

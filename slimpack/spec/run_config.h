@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/device_kind.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
@@ -22,6 +23,8 @@ enum class PlannerKind : std::uint8_t {
   kPacked,    ///< whole documents in context-sized packs under plain 1F1B, as most users run today
   kSlimpipe,  ///< slices of equal tokens under interleaved 1F1B (baselines/baseline.h)
   kZeppelin,  ///< whole documents, each on a rank, a node or several nodes by its length (likewise)
+  kContextParallel,  ///< whole documents, each on as many replicas as it needs (likewise)
+  kTokenBalanced,    ///< packs that as many replicas share each (likewise)
 };
 [[nodiscard]] std::string_view to_string(PlannerKind kind);
 
@@ -95,6 +98,8 @@ struct TrainConfig {
   ClockKind clock = ClockKind::kWall;
   DeviceKind device = DeviceKind::kCpu;
   bool deterministic = true;  ///< a GPU computes the same bits in every run
+  /// A hardware file: in virtual time messages take as long as over its links. Empty = no time.
+  std::filesystem::path links;
 
   bool operator==(const TrainConfig&) const = default;
 };
@@ -128,6 +133,8 @@ struct ParallelConfig : ParallelGrid {
   /// Ranks of a pipeline may run parts of each other's attention, where the planner finds that it
   /// pays.
   bool exchange_context = false;
+  CpCommType cp_comm_type = CpCommType::kDirect;  ///< of replicas that share sequences
+  bool cp_route = false;                          ///< ContextParallel::route
   /// What replicas share out of the model's state (ZeRO): 1 = the optimizer's, 2 = gradients, too,
   /// 3 = weights, too. The runtime trains with 1; others are planned.
   std::int32_t zero = 1;
@@ -139,6 +146,7 @@ struct ParallelConfig : ParallelGrid {
   /// the machine, and a run repeats only to rounding.
   bool follow_speed = false;
 
+  [[nodiscard]] ContextParallel context() const { return {cp_comm_type, cp_route}; }
   bool operator==(const ParallelConfig&) const = default;
 };
 

@@ -250,6 +250,8 @@ std::vector<ConfigField> train_fields() {
       flag({"train", "deterministic",
             "a GPU computes the same bits in every run, with a slower attention backward"},
            &R::train, &T::deterministic),
+      path({"train", "links", "hardware file whose links slow messages, in virtual time"},
+           &R::train, &T::links, true),
   };
 }
 
@@ -279,6 +281,12 @@ std::vector<ConfigField> parallel_fields() {
       flag({"parallel", "exchange_context",
             "pipeline ranks may run parts of each other's attention, where it pays"},
            &R::parallel, &P::exchange_context),
+      choice({"parallel", "cp_comm_type",
+              "between replicas that share documents; direct = what has fewer bytes"},
+             &R::parallel, &P::cp_comm_type,
+             std::array{CpCommType::kDirect, CpCommType::kP2P, CpCommType::kAllGather}),
+      flag({"parallel", "cp_route", "their transfers between nodes use all network cards"},
+           &R::parallel, &P::cp_route),
       integer({"parallel", "zero",
                "what replicas share out: 1 = optimizer, 2 = gradients, too, 3 = weights, too"},
               &R::parallel, &P::zero, 1, 3),
@@ -296,11 +304,11 @@ std::vector<ConfigField> plan_fields() {
   using P = PlanConfig;
   return {
       choice({"plan", "planner",
-              "packed = whole documents, 1F1B; slimpipe = slices of equal length; zeppelin = "
-              "documents on one rank, a node or several nodes by length"},
+              "slimpack, or that of another system (docs/baselines.md): packed = whole documents"},
              &R::plan, &P::planner,
              std::array{PlannerKind::kSlimpack, PlannerKind::kPacked, PlannerKind::kSlimpipe,
-                        PlannerKind::kZeppelin}),
+                        PlannerKind::kZeppelin, PlannerKind::kContextParallel,
+                        PlannerKind::kTokenBalanced}),
       integer({"plan", "granularity", "the search cuts at multiples of this many tokens"}, &R::plan,
               &P::granularity, 1, kMaxTokens),
       memory_cap(),

@@ -33,6 +33,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.device = find_device(config.train.device);
   options.deterministic = config.train.deterministic;
   options.most_merged = std::min(config.plan.most_merged, p.dp);
+  options.cp_comm_type = p.cp_comm_type;
   options.clock = config.train.clock;
   return options;
 }

@@ -94,7 +94,7 @@ PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
     return decide(*cost);
   });
   if (text.empty()) {
-    const Costs cost = measured(config, shape, agreement, listener);
+    const Costs cost = over_links(measured(config, shape, agreement, listener), config);
     text = agreement.from_first([&] { return decide(cost); });
   }
   return agreement.first() ? basis : basis_from_json(text, "costs and layers of rank 0");

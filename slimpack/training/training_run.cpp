@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,12 @@ const RunConfig& require_trainable(const RunConfig& config, bool alone) {
         "train.clock is virtual, which counts the time of processors, but train.device is {}; set "
         "the clock to wall",
         to_string(config.train.device));
+  if (config.train.clock != ClockKind::kVirtual && !config.train.links.empty())
+    invalid_input(
+        "train.links is {}, but by the wall clock messages take as long as they do; leave it out, "
+        "or "
+        "set train.clock to virtual",
+        config.train.links.string());
   if (alone && ranks > kMaxTrackedRanks)
     invalid_input(
         "parallel.pp × dp × tp is {} ranks, one process runs at most {}; lower one of them, or "
@@ -73,6 +80,11 @@ RunOrigin origin_of(RunSettings settings, const std::optional<RunState>& saved,
   return {std::move(settings), std::move(changed)};
 }
 
+std::optional<LinkUse> configured_links(const RunConfig& config) {
+  if (config.train.links.empty()) return std::nullopt;
+  return LinkUse{link_map(read_hardware(config.train.links)), config.parallel.cp_route};
+}
+
 /// An engine with the weights from which the run starts.
 std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& shape,
                                     const StageLayout& layout, const TrainingStart& start,
@@ -88,6 +100,8 @@ std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& s
                     .seed = config.train.seed,
                     .pin_threads = false,
                     .clock = config.train.clock,
+                    .cp_comm_type = config.parallel.cp_comm_type,
+                    .links = configured_links(config),
                     .device = find_device(config.train.device),
                     .deterministic = config.train.deterministic,
                     .process = agreement.process(),

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "slimpack/zones/link_map.h"
+#include "slimpack/spec/link_map.h"
 
 namespace slimpack {
 

@@ -7,7 +7,8 @@ import pytest
 from program import LENGTHS, TOKENS, assert_refused, run, settings
 
 
-@pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe", "zeppelin"])
+@pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe", "zeppelin", "context-parallel",
+                                     "token-balanced"])
 def test_simulate_predicts_what_plan_predicted(workspace, tmp_path, planner):
     wanted = settings(["parallel.pp=2", f"plan.planner={planner}"])
     planned = run("plan", workspace.config("plan"), *wanted,

@@ -27,7 +27,9 @@ GRIDS = {
         ["parallel.pp=2", "parallel.dp=2", "parallel.stages_per_rank=2"],
         ["parallel.pp=2", "parallel.tp=2", "parallel.spread_vocabulary=true"],
         ["parallel.pp=2", "parallel.tp=2", "parallel.exchange_context=true"],
-        ["parallel.dp=4", "plan.planner=zeppelin"]],
+        ["parallel.dp=4", "plan.planner=zeppelin"],
+        ["parallel.dp=4", "plan.planner=zeppelin", "parallel.cp_comm_type=p2p",
+         "parallel.cp_route=true"]],
     8: [["parallel.pp=2", "parallel.dp=2", "parallel.tp=2", "train.dtype=fp64"]],
 }
 LONG = ["data.step_tokens=400", "train.steps=100000"]

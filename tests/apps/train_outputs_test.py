@@ -158,7 +158,8 @@ def one_stage_losses(workspace):
     return losses(workspace.train("one-stage", "train.steps=4", "plan.planner=packed"))
 
 
-@pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe", "zeppelin"])
+@pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe", "zeppelin", "context-parallel",
+                                     "token-balanced"])
 @pytest.mark.parametrize("stages", [1, 2, 4])
 def test_every_plan_trains_along_the_same_losses(workspace, one_stage_losses, planner, stages):
     folder = workspace.train(f"{planner}-{stages}", "train.steps=4", f"plan.planner={planner}",
@@ -173,6 +174,32 @@ def test_zones_train_along_the_same_losses(workspace, one_stage_losses, stages):
     assert losses(folder) == pytest.approx(one_stage_losses, rel=1e-4)
     packs = json.loads((folder / "plan.json").read_text())["plan"]["replicas"][0]["forward"]
     assert all(pack["zones"] for pack in packs)
+
+
+@pytest.mark.parametrize("comm_type", ["direct", "p2p", "all_gather"])
+def test_links_slow_steps_and_leave_losses(workspace, one_stage_losses, comm_type, tmp_path):
+    """Two nodes of two ranks. Links a thousand times as fast take as good as no time."""
+    seconds = {}
+    for name, speed in (("slow", 1e7), ("fast", 1e10)):
+        links = tmp_path / f"{name}.toml"
+        links.write_text(f"ranks_per_node = 2\nnics_per_node = 2\nlink_latency_us = 0\n"
+                         f"node_link_latency_us = 0\nnode_link_bytes_per_second = {speed}\n"
+                         f"link_bytes_per_second = {speed / 8}\n")
+        folder = workspace.train(f"links-{comm_type}-{name}", "train.steps=4", "train.clock=virtual",
+                                 "plan.planner=zeppelin", "parallel.dp=4", "plan.most_merged=4",
+                                 f"train.links={links}", f"parallel.cp_comm_type={comm_type}",
+                                 "parallel.cp_route=true")
+        assert losses(folder) == pytest.approx(one_stage_losses, rel=1e-4)
+        seconds[name] = [line["step_ns"] for line in metrics(folder)]
+    assert min(seconds["slow"]) > 2 * max(seconds["fast"])
+
+
+def test_links_need_virtual_time(workspace, tmp_path):
+    links = tmp_path / "links.toml"
+    links.write_text("")
+    done = run("train", workspace.config("links-wall"), "--set", f"train.links={links}")
+    assert done.returncode == 2
+    assert "train.links is" in done.stderr and "set train.clock to virtual" in done.stderr
 
 
 def test_split_backwards_train_like_whole_ones(workspace):

@@ -282,13 +282,16 @@ TEST(CostFromHardware, MergesReplicasOverTheNodeWhileTheyFitAndTheNetworkBeyond)
   EXPECT_EQ(merge[1].backward, (EdgeTime{6 * 7000, 50 * 0.75 + 8192 * 2 / 4.0}));
   EXPECT_EQ(merge[0].forward_travel.per_query, 16512 * 2 / 2.0 - 8320 * 2 / 2.0);
   EXPECT_EQ(merge[1].backward_travel.per_query, 32896 * 2 * 0.75 - 8192 * 2 / 4.0);
-  // Eight replicas of two ranks do not fit a node of eight: 4 ns a byte, 11 us.
-  EXPECT_EQ(merge[2].forward, (EdgeTime{14 * 11000, 16 * 0.875 + 8320 * 4 / 8.0}));
-  EXPECT_EQ(merge[2].backward, (EdgeTime{14 * 11000, 50 * 0.875 + 8192 * 4 / 8.0}));
-  EXPECT_EQ(merge[2].forward_travel.per_query, 16512 * 4 * 0.875 - 8320 * 4 / 8.0);
+  // Of eight replicas of two ranks a node of eight has four: three others are inside it, four are
+  // not, at 4 ns a byte and 11 us. Of a row an eighth goes to each.
+  const double latency = 2 * (3 * 7000 + 4 * 11000), per_byte = (3 * 2 + 4 * 4) / 8.0;
+  EXPECT_EQ(merge[2].forward, (EdgeTime{latency, 16 * 0.875 + 8320 * 4 / 8.0}));
+  EXPECT_EQ(merge[2].backward, (EdgeTime{latency, 50 * 0.875 + 8192 * 4 / 8.0}));
+  EXPECT_EQ(merge[2].forward_travel.per_query, 16512 * per_byte - 8320 * 4 / 8.0);
   // Two stages of two ranks stand between neighbouring replicas: two fit, four do not.
   EXPECT_EQ(merges(4, 2)[0], merge[0]);
-  EXPECT_EQ(merges(4, 2)[1].forward, (EdgeTime{6 * 11000, 16 * 0.75 + 8320 * 4 / 4.0}));
+  EXPECT_EQ(merges(4, 2)[1].forward,
+            (EdgeTime{2 * (7000 + 2 * 11000), 16 * 0.75 + 8320 * 4 / 4.0}));
 }
 
 TEST(CostFromHardware, CallsAttentionForEveryMemberAndPart) {
@@ -315,6 +318,53 @@ TEST(CostFromHardware, KeysTravelByTheirBytesWhileMembersAttend) {
   EXPECT_EQ(merge[0].forward_travel.hidden_per_pair, cost.forward.per_pair / 2 / 2);
   EXPECT_EQ(merge[1].forward_travel.hidden_per_pair, cost.forward.per_pair / 4 * 0.75);
   EXPECT_EQ(merge[1].backward_travel.hidden_per_pair, cost.backward.per_pair / 4 * 0.75);
+}
+
+TEST(CostFromHardware, PassesKeysOnInARing) {
+  const auto merge = [](bool route) {
+    return cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, 8, 1,
+                              {CpCommType::kP2P, route})
+        .merge;
+  };
+  // A key with its value has 2,048 bytes, its gradients 4,096 more. In a node 2 ns a byte, and each
+  // of g replicas passes on (g − 1)/g of them. Backward a last message brings gradients home.
+  EXPECT_EQ(merge(false)[1].forward_travel.per_key, 2048 * 2 * 0.75);
+  EXPECT_EQ(merge(false)[1].backward_travel.per_key, 6144 * 2 * 0.75);
+  EXPECT_EQ(merge(false)[1].backward.per_token - merge(false)[1].forward.per_token,
+            (50 - 16) * 0.75 + 4096 * 2 / 4.0);
+  EXPECT_EQ(merge(false)[1].forward_travel.per_query, Travel::kNever);
+  // Of eight replicas four are on a node, whose eight ranks stand in two such rings: two ranks at a
+  // time send to the next node. Each has a card of its own, 4 ns a byte; by route four of them.
+  // Meanwhile three quarters of the next bytes are dealt out at 2 ns, which takes longer.
+  EXPECT_EQ(merge(false)[2].forward_travel.per_key, 2048 * 4 * 0.875);
+  EXPECT_EQ(merge(true)[2].forward_travel.per_key, 2048 * (0.75 * 2) * 0.875);
+  EXPECT_EQ(merge(true)[1], merge(false)[1]);
+}
+
+TEST(CostFromHardware, GathersKeysBeforeAttention) {
+  const Travel travel = cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, 4, 1,
+                                           {CpCommType::kAllGather})
+                            .merge[1]
+                            .backward_travel;
+  EXPECT_EQ(travel, (Travel{Travel::kNever, 6144 * 2 * 0.75, 0}));
+}
+
+TEST(CostFromHardware, AddsLinksToWhatWasMeasuredWithoutThem) {
+  const HardwareSpec hardware = round_hardware();
+  Costs measured = cost_from_hardware(llama2_70b(), Dtype::kBf16, hardware, 2, 4);
+  const Costs whole = measured;
+  // Without messages: as a profile in virtual time finds it.
+  measured.transfer_latency = measured.transfer_per_byte = 0;
+  measured.reduce_latency = measured.reduce_per_byte = 0;
+  for (MergeTime& merge : measured.merge)
+    merge = {{100, 0}, {100, 0}, {}, {}, {.per_query = 5, .per_key = 3}, {}};
+  const Costs linked = with_links(measured, hardware, 4, 1, {});
+  EXPECT_EQ(linked.transfer_latency, whole.transfer_latency);
+  EXPECT_EQ(linked.reduce_per_byte, whole.reduce_per_byte);
+  EXPECT_EQ(linked.merge[1].forward_travel, whole.merge[1].forward_travel);
+  // What was measured per key that travels stays, and nothing hides it.
+  EXPECT_EQ(linked.merge[1].forward.per_token, 3 + 8320 * 2 / 4.0);
+  EXPECT_EQ(linked.merge[1].forward.per_pack, 100 + 6 * 7000);
 }
 
 TEST(CostFromHardware, ReducesGradientsOverTheNodeOnlyIfAllReplicasFit) {

@@ -2,6 +2,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -222,16 +223,20 @@ TEST(TaskTimes, RefuseAMergingThatTheCostModelDoesNotKnow) {
 }
 
 /// `cost_of`: by the number of replicas that share slices. With zones the time is that of the
-/// slowest member, whose zones each add what merging adds to a pack.
+/// slowest member, whose zones each add what merging adds to a pack. What depends on rows alone
+/// counts where they are outside of attention.
 template <class CostOf>
 double time_of(const CostOf& cost_of, const MicroPack& pack) {
   std::vector<double> times;
   for (std::int32_t member = 0; member < pack.replicas; ++member) {
     double& sum = times.emplace_back(cost_of(1).per_pack);
     for (std::size_t s = 0; s < pack.slices.size(); ++s) {
-      const Zone zone = pack.zone(s);
+      const Zone zone = pack.zone(s), holders = pack.row_zone(s);
+      const double rows =
+          cost_of(1).per_token * static_cast<double>(pack.slices[s].length().count());
+      if (holders.has(member)) sum += rows / holders.size;
       if (!zone.has(member)) continue;
-      sum += cost_of(zone.size)(pack.slices[s]);
+      sum += cost_of(zone.size)(pack.slices[s]) - rows / zone.size;
       if (s == 0 || pack.zone(s - 1) != zone)
         sum += cost_of(zone.size).per_pack - cost_of(1).per_pack;
     }
@@ -244,7 +249,8 @@ RC_GTEST_PROP(TaskTimes, AreTheSumOfOverheadAndSlices, (std::uint64_t seed)) {
   const RecomputingCosts cost{round_model_of_replicas()};
   const StepPlan plan =
       testing::random_step(rng, 2, testing::MergedAt::kAnywhere,
-                           rng.below(2) == 0 ? testing::Zoning::kZones : testing::Zoning::kWhole);
+                           std::array{testing::Zoning::kWhole, testing::Zoning::kZones,
+                                      testing::Zoning::kRemapped}[rng.below(3)]);
   const auto stage_layout = StageLayout{{0, 1, 3}};
   for (const ReplicaPlan& replica : plan.replicas) {
     std::vector<double> speed = {0.5 + rng.uniform(), 0.5 + rng.uniform()};

@@ -156,6 +156,44 @@ TEST(CheckPlan, NamesEachBrokenRuleOfZones) {
   EXPECT_TRUE(reports(plan, "slices of the zone [0, 1) apart from others"));
 }
 
+/// The zoned plan whose rows of sequence 0 lie on replica 1.
+StepPlan remapped_plan() {
+  StepPlan plan = zoned_plan();
+  for (ReplicaPlan& replica : plan.replicas)
+    for (const Pass pass : kWholePasses)
+      for (MicroPack& pack : replica.packs.of(pass))
+        for (const Slice& slice : pack.slices)
+          pack.row_zones.push_back(slice.sequence == SequenceId(0) ? Zone{1, 1} : Zone{0, 2});
+  return plan;
+}
+
+TEST(CheckPlan, AcceptsRowZones) {
+  EXPECT_EQ(check_plan(remapped_plan()), std::vector<std::string>());
+  // As above, but on replica 1.
+  EXPECT_EQ(remapped_plan().replicas[0].packs.backward[0].rows(), Tokens(5));
+}
+
+TEST(CheckPlan, NamesEachBrokenRuleOfRowZones) {
+  for (const Pass pass : kWholePasses) {
+    const auto changed = [&](auto change) {
+      StepPlan plan = remapped_plan();
+      for (ReplicaPlan& replica : plan.replicas) change(replica.packs.of(pass).back());
+      return plan;
+    };
+    EXPECT_TRUE(
+        reports(changed([](MicroPack& pack) { pack.row_zones.emplace_back(); }), "row zones for"));
+    EXPECT_TRUE(reports(changed([](MicroPack& pack) { pack.row_zones[0].size = 3; }),
+                        "has the row zone [1, 4), its group has 2 members"));
+    EXPECT_TRUE(reports(changed([](MicroPack& pack) {
+                          pack.row_zones[0] = {0, 1};
+                        }),
+                        "has the row zones"));
+  }
+  StepPlan plan = small_plan();
+  plan.replicas[0].packs.forward[0].row_zones.assign(2, {});
+  EXPECT_TRUE(reports(plan, "has row zones, but one replica runs it"));
+}
+
 TEST(CheckPlan, GroupsOfSizesThatDoNotNestAreReported) {
   // Sequence 0 on replicas 0 and 1, sequence 1 on replicas 0 to 2.
   StepPlan plan{{Tokens(2), Tokens(3)}, {{0, 1}}, {}, {}};

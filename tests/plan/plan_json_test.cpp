@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/error.h"
@@ -17,7 +18,8 @@ RC_GTEST_PROP(PlanJson, StepsOfSeveralReplicasRoundTrip, (std::uint64_t seed)) {
   Rng rng(seed);
   const StepPlan plan =
       testing::random_step(rng, 2, testing::MergedAt::kAnywhere,
-                           rng.below(2) == 0 ? testing::Zoning::kZones : testing::Zoning::kWhole);
+                           std::array{testing::Zoning::kWhole, testing::Zoning::kZones,
+                                      testing::Zoning::kRemapped}[rng.below(3)]);
   RC_ASSERT(check_plan(plan).empty());
   RC_ASSERT(plan_from_json(plan_to_json(plan), "test") == plan);
 }

@@ -74,6 +74,7 @@ def job(folder, *commands):
         with log.open("w") as out:
             for rank, command in enumerate(commands):
                 place = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(len(commands)),
+                             LOCAL_WORLD_SIZE="2",  # as on several nodes
                              MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
                 processes.append(subprocess.Popen(
                     [sys.executable, *map(str, command)], stdout=out, stderr=out,

@@ -24,8 +24,9 @@ enum class MergedAt : std::uint8_t {
 
 /// Who shares the slices of a merged pack.
 enum class Zoning : std::uint8_t {
-  kWhole,  ///< its group, of 2 or 4 replicas
-  kZones,  ///< neighbours in its group, which may have any size
+  kWhole,     ///< its group, of 2 or 4 replicas
+  kZones,     ///< neighbours in its group, which may have any size
+  kRemapped,  ///< likewise, and other neighbours hold its rows outside of attention
 };
 
 /// Replicas that run a sequence: their number and the first of them.
@@ -76,22 +77,25 @@ inline std::vector<MicroPack> packs_of_replica(const std::vector<PlacedPacks>& p
 /// The number of replicas that run a sequence together.
 inline std::size_t random_group(Rng& rng, std::size_t replicas, Zoning zoning) {
   // Groups of other sizes than 2 and 4 do not nest with these.
-  if (zoning == Zoning::kZones) return rng.below(2) == 0 ? 1 : replicas;
+  if (zoning != Zoning::kWhole) return rng.below(2) == 0 ? 1 : replicas;
   std::size_t count = std::size_t{1} << rng.below(3);
   while (count > replicas) count /= 2;
   return count;
 }
 
-/// Gives the slices of each sequence a zone, and sorts them by it.
-inline void add_zones(MicroPack& pack, const std::vector<Zone>& zone_of) {
+/// Gives the slices of each sequence a zone, and sorts them by it; with `row_zones` these, too.
+inline void add_zones(MicroPack& pack, const std::vector<Zone>& zones,
+                      const std::vector<Zone>& row_zones) {
   if (pack.replicas == 1) return;
-  const auto zone = [&](const Slice& slice) { return zone_of[slice.sequence.index()]; };
+  const auto zone = [&](const Slice& slice) { return zones[slice.sequence.index()]; };
   std::ranges::stable_sort(pack.slices, std::ranges::greater(), zone);
-  for (const Slice& slice : pack.slices) pack.zones.push_back(zone(slice));
+  for (const Slice& slice : pack.slices) {
+    pack.zones.push_back(zone(slice));
+    if (!row_zones.empty()) pack.row_zones.push_back(row_zones[slice.sequence.index()]);
+  }
 }
 
-/// Gives every sequence a random zone of its group.
-inline void add_zones(Rng& rng, StepPlan& plan) {
+inline std::vector<Zone> random_zones(Rng& rng, const StepPlan& plan) {
   std::vector<Zone> zones(plan.lengths.size());
   const auto members = static_cast<std::int32_t>(plan.replicas.size());
   for (Zone& zone : zones) {
@@ -99,9 +103,17 @@ inline void add_zones(Rng& rng, StepPlan& plan) {
     zone.size =
         1 + static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(members - zone.first)));
   }
+  return zones;
+}
+
+/// Gives every sequence a random zone of its group, or one for attention and one for its rows.
+inline void add_zones(Rng& rng, StepPlan& plan, Zoning zoning) {
+  const std::vector<Zone> zones = random_zones(rng, plan);
+  std::vector<Zone> row_zones;
+  if (zoning == Zoning::kRemapped) row_zones = random_zones(rng, plan);
   for (ReplicaPlan& replica : plan.replicas)
     for (const Pass pass : kWholePasses)
-      for (MicroPack& pack : replica.packs.of(pass)) add_zones(pack, zones);
+      for (MicroPack& pack : replica.packs.of(pass)) add_zones(pack, zones, row_zones);
 }
 
 /// Sequences of these lengths, each on a random group of so many replicas, some of which may stay
@@ -123,7 +135,7 @@ inline StepPlan random_step(Rng& rng, const SequenceLengths& lengths, std::size_
   const auto backward = random_pass(rng, plan, members, Pass::kBackward, merged_at);
   for (std::size_t r = 0; r < plan.replicas.size(); ++r)
     plan.replicas[r].packs = {packs_of_replica(forward, r), packs_of_replica(backward, r)};
-  if (zoning == Zoning::kZones) add_zones(rng, plan);
+  if (zoning != Zoning::kWhole) add_zones(rng, plan, zoning);
   return plan;
 }
 

@@ -210,9 +210,13 @@ void add_returned(const SharedSlices& shared, const KeysValues& returned,
   }
 }
 
-/// The member of the zone that a round brings together with the rank; in round 0 the rank itself.
+/// The member of the zone whose rows visit a member in a round; in rounds 0 and zone.size the
+/// member itself.
+std::int32_t visitor(const SharedSlices& shared, std::int32_t member, std::int32_t round) {
+  return (member + round) % shared.zone.size;
+}
 std::int32_t visitor(const SharedSlices& shared, std::int32_t round) {
-  return (own_index(shared) + round) % shared.zone.size;
+  return visitor(shared, own_index(shared), round);
 }
 
 /// A member's queries of the slices.
@@ -230,19 +234,14 @@ std::int64_t keys_of(const SharedSlices& shared, std::int32_t member) {
   return rows.count();
 }
 
-/// Begins to send copies of own rows `round` places back, and to get those of the round's visitor.
-/// Nobody visits after the last round.
-void start_query_visit(const SharedSlices& shared, std::int32_t round, const Tensors& own) {
-  if (round == shared.zone.size) return;
+Tensors copies_of(const Tensors& rows) {
   Tensors copies;
-  for (const at::Tensor& tensor : own) copies.push_back(tensor.clone());
-  shared.group.shifts().start_shift(std::move(copies), shared.zone, -round,
-                                    queries_of(shared, visitor(shared, round)));
+  for (const at::Tensor& tensor : rows) copies.push_back(tensor.clone());
+  return copies;
 }
 
-/// The same with the own keys and values, one slice's below the other's.
-void start_key_visit(const SharedSlices& shared, std::int32_t round) {
-  if (round == shared.zone.size) return;
+/// Copies of the own keys and values, one slice's below the other's.
+Tensors own_keys(const SharedSlices& shared) {
   Tensors k, v;
   for (const Slice& slice : shared.slices) {
     const KeysValues own = shared.kv.upto(shared.layer, slice);
@@ -252,31 +251,67 @@ void start_key_visit(const SharedSlices& shared, std::int32_t round) {
   const auto copied = [](const Tensors& rows) {
     return rows.size() == 1 ? rows[0].clone() : joined_rows(rows);
   };
-  Tensors copies{copied(k), copied(v)};
-  shared.group.shifts().start_shift(std::move(copies), shared.zone, -round,
-                                    keys_of(shared, visitor(shared, round)));
+  return {copied(k), copied(v)};
+}
+
+/// Queries or keys (rows_of) by member: those of the member's visitor in a round.
+template <class RowsOf>
+std::vector<std::int64_t> rows_of_visitors(const SharedSlices& shared, std::int32_t round,
+                                           RowsOf rows_of) {
+  std::vector<std::int64_t> rows;
+  for (std::int32_t member = 0; member < shared.zone.size; ++member)
+    rows.push_back(rows_of(shared, visitor(shared, member, round)));
+  return rows;
+}
+
+/// Begins to send copies of the own queries to their host of a round, straight, and to get those of
+/// its visitor. Nobody visits after the last round.
+void start_query_visit(const SharedSlices& shared, std::int32_t round, const Tensors& own) {
+  if (round == shared.zone.size) return;
+  shared.group.shifts().start_shift(copies_of(own), shared.zone, -round,
+                                    rows_of_visitors(shared, 0, queries_of));
+}
+
+/// Likewise of the own keys and values.
+void start_key_visit(const SharedSlices& shared, std::int32_t round) {
+  if (round == shared.zone.size) return;
+  shared.group.shifts().start_shift(own_keys(shared), shared.zone, -round,
+                                    rows_of_visitors(shared, 0, keys_of));
+}
+
+/// Begins to pass what belongs to the keys of a round's visitor on to the next member of the ring,
+/// and to get the same of the next round's.
+void pass_keys_on(const SharedSlices& shared, std::int32_t round, Tensors keys) {
+  shared.group.shifts().start_shift(std::move(keys), shared.zone, -1,
+                                    rows_of_visitors(shared, round, keys_of));
 }
 
 Tensors finish_shift(const SharedSlices& shared) {
   return shared.group.shifts().finish_shift(shared.zone);
 }
 
-/// Begins to return what a visitor's rows gave, and to get what the own ones gave there.
-void start_return(const SharedSlices& shared, std::int32_t round, Tensors given,
-                  std::int64_t own_rows) {
-  shared.group.shifts().start_shift(std::move(given), shared.zone, round, own_rows);
+/// Begins to return what a visitor's queries or keys (rows_of) gave, and to get what the own ones
+/// gave there.
+template <class RowsOf>
+void start_return(const SharedSlices& shared, std::int32_t round, Tensors given, RowsOf rows_of) {
+  shared.group.shifts().start_shift(std::move(given), shared.zone, round,
+                                    rows_of_visitors(shared, round, rows_of));
 }
 
-bool sends_keys(const SharedSlices& shared, const at::Tensor& q_TND, bool backward) {
+Travelling travelling(const SharedSlices& shared, const at::Tensor& q_TND, bool backward) {
+  if (shared.type == CpCommType::kP2P) return Travelling::kRing;
+  if (shared.type == CpCommType::kAllGather) return Travelling::kGathered;
   const KeysValues keys = shared.kv.upto(shared.layer, shared.slices.front());
   const auto element = static_cast<std::int64_t>(q_TND.element_size());
   const auto sum = static_cast<std::int64_t>(at::elementSize(accumulate_type(q_TND)));
   const std::int64_t k = keys.k.size(1) * keys.k.size(2);
-  return keys_travel(TravelWidths{.q = q_TND.size(1) * q_TND.size(2) * element,
-                                  .k = k * element,
-                                  .lse = q_TND.size(1) * sum,
-                                  .gradients = 2 * k * sum},
-                     shared.slices, backward);
+  const bool keys_have_fewer =
+      keys_travel(TravelWidths{.q = q_TND.size(1) * q_TND.size(2) * element,
+                               .k = k * element,
+                               .lse = q_TND.size(1) * sum,
+                               .gradients = 2 * k * sum},
+                  shared.slices, backward);
+  return keys_have_fewer ? Travelling::kKeys : Travelling::kQueries;
 }
 
 Tensors tensors_of(const QueryRows& rows) {
@@ -285,20 +320,49 @@ Tensors tensors_of(const QueryRows& rows) {
 
 }  // namespace
 
+// Gathered keys are asked for at once, and all of them are there before the first round.
+VisitingKeys::VisitingKeys(const SharedSlices& shared, Travelling travelling)
+    : shared_(shared), travelling_(travelling) {
+  if (travelling_ == Travelling::kRing) {
+    pass_keys_on(shared_, 0, own_keys(shared_));
+    return;
+  }
+  const std::int32_t last = travelling_ == Travelling::kGathered ? shared_.zone.size - 1 : 1;
+  for (std::int32_t round = 1; round <= last; ++round) start_key_visit(shared_, round);
+}
+
+void VisitingKeys::gather() {
+  if (travelling_ != Travelling::kGathered) return;
+  for (std::int32_t round = 1; round < shared_.zone.size; ++round)
+    gathered_.push_back(finish_shift(shared_));
+}
+
+KeysValues VisitingKeys::take(std::int32_t round) {
+  Tensors keys = travelling_ == Travelling::kGathered
+                     ? std::move(gathered_[static_cast<std::size_t>(round - 1)])
+                     : finish_shift(shared_);
+  if (travelling_ == Travelling::kKeys) start_key_visit(shared_, round + 1);
+  if (travelling_ == Travelling::kRing && round + 1 < shared_.zone.size)
+    pass_keys_on(shared_, round, copies_of(keys));
+  return {std::move(keys[0]), std::move(keys[1])};
+}
+
 // Rows leave a round before they are attended to, and what they gave comes back a round later, so
 // that both travel while a member attends to other rows. All members take shifts in this order: the
 // visit of round 1; in each round the next visit and, after the own one, what the visitor's rows
 // gave. Only what the last ones gave is waited for at once.
 ContextForward::ContextForward(const SharedSlices& shared, at::Tensor q_TND)
-    : shared_(shared), q_TND_(std::move(q_TND)), keys_travel_(sends_keys(shared_, q_TND_, false)) {
-  if (keys_travel_)
-    start_key_visit(shared_, 1);
-  else
+    : shared_(shared), q_TND_(std::move(q_TND)) {
+  const Travelling what = travelling(shared_, q_TND_, false);
+  if (what == Travelling::kQueries)
     start_query_visit(shared_, 1, {q_TND_});
+  else
+    keys_.emplace(shared_, what);
 }
 
 void ContextForward::run(std::int32_t round) {
-  if (round > 0) return keys_travel_ ? receive_keys(round) : receive_queries(round);
+  if (round > 0) return keys_ ? receive_keys(round) : receive_queries(round);
+  if (keys_) keys_->gather();
   // Every query sees its own key: the own part is finite.
   result_ = partial_results(shared_, own_index(shared_), q_TND_, ZoneKeys(shared_));
 }
@@ -313,7 +377,7 @@ void ContextForward::receive_queries(std::int32_t round) {
   Tensors given;  // nothing else keeps them: they are the receiver's
   given.push_back(std::move(part.out_TND));
   given.push_back(std::move(part.lse_TN));
-  start_return(shared_, round, std::move(given), q_TND_.size(0));
+  start_return(shared_, round, std::move(given), queries_of);
   if (round + 1 == rounds()) merge_returned();
 }
 
@@ -323,25 +387,21 @@ void ContextForward::merge_returned() {
 }
 
 void ContextForward::receive_keys(std::int32_t round) {
-  Tensors visiting = finish_shift(shared_);
-  start_key_visit(shared_, round + 1);
-  const ZoneKeys keys(shared_, visitor(shared_, round),
-                      {std::move(visiting[0]), std::move(visiting[1])});
+  const ZoneKeys keys(shared_, visitor(shared_, round), keys_->take(round));
   result_ = merged(std::move(result_), partial_results(shared_, own_index(shared_), q_TND_, keys));
 }
 
 ContextBackward::ContextBackward(const SharedSlices& shared, QueryRows rows)
-    : shared_(shared),
-      rows_(std::move(rows)),
-      keys_travel_(sends_keys(shared_, rows_.q_TND, true)) {
-  if (keys_travel_)
-    start_key_visit(shared_, 1);
-  else
+    : shared_(shared), rows_(std::move(rows)), travelling_(travelling(shared_, rows_.q_TND, true)) {
+  if (travelling_ == Travelling::kQueries)
     start_query_visit(shared_, 1, tensors_of(rows_));
+  else
+    visiting_.emplace(shared_, travelling_);
 }
 
 void ContextBackward::run(std::int32_t round) {
-  if (round > 0) return keys_travel_ ? receive_keys(round) : receive_queries(round);
+  if (round > 0) return visiting_ ? receive_keys(round) : receive_queries(round);
+  if (visiting_) visiting_->gather();
   for (const Slice& slice : shared_.slices) keys_.push_back(own_key_gradients(shared_, slice));
   dq_TND_ = add_slices(shared_, own_index(shared_), rows_, ZoneKeys(shared_), keys_)
                 .to(accumulate_type(rows_.q_TND));
@@ -357,7 +417,7 @@ void ContextBackward::receive_queries(std::int32_t round) {
   if (round > 1) add_returned_queries();
   Tensors given;
   given.push_back(std::move(part_TND));
-  start_return(shared_, round, std::move(given), dq_TND_.size(0));
+  start_return(shared_, round, std::move(given), queries_of);
   if (round + 1 == rounds()) add_returned_queries();
 }
 
@@ -366,21 +426,51 @@ void ContextBackward::add_returned_queries() {
 }
 
 void ContextBackward::receive_keys(std::int32_t round) {
-  const std::int32_t member = visitor(shared_, round);
-  Tensors given;
-  {
-    Tensors visiting = finish_shift(shared_);
-    start_key_visit(shared_, round + 1);
-    const KeysValues kv{std::move(visiting[0]), std::move(visiting[1])};
-    VisitingGradients gradients(shared_, member, kv);
-    dq_TND_.add_(add_slices(shared_, own_index(shared_), rows_, ZoneKeys(shared_, member, kv),
-                            gradients.of_slice));
-    given.push_back(std::move(gradients.all.k));
-    given.push_back(std::move(gradients.all.v));
+  KeysValues given = gradients_of_visitor(round);
+  if (travelling_ == Travelling::kGathered) {
+    gathered_.push_back({std::move(given.k), std::move(given.v)});
+    if (round + 1 == rounds()) return_gathered();
+    return;
   }
+  if (travelling_ == Travelling::kRing) return pass_on(round, std::move(given));
   if (round > 1) add_returned_keys();
-  start_return(shared_, round, std::move(given), keys_of(shared_, own_index(shared_)));
+  Tensors tensors;
+  tensors.push_back(std::move(given.k));
+  tensors.push_back(std::move(given.v));
+  start_return(shared_, round, std::move(tensors), keys_of);
   if (round + 1 == rounds()) add_returned_keys();
+}
+
+KeysValues ContextBackward::gradients_of_visitor(std::int32_t round) {
+  const std::int32_t member = visitor(shared_, round);
+  const KeysValues kv = visiting_->take(round);
+  VisitingGradients gradients(shared_, member, kv);
+  dq_TND_.add_(add_slices(shared_, own_index(shared_), rows_, ZoneKeys(shared_, member, kv),
+                          gradients.of_slice));
+  return std::move(gradients.all);
+}
+
+// The next member's visitor was this one's a round ago. The last round's gradients are at home with
+// the member before.
+void ContextBackward::pass_on(std::int32_t round, KeysValues given) {
+  if (round > 1) {
+    const Tensors before = finish_shift(shared_);
+    given.k.add_(before[0]);
+    given.v.add_(before[1]);
+  }
+  Tensors tensors;
+  tensors.push_back(std::move(given.k));
+  tensors.push_back(std::move(given.v));
+  pass_keys_on(shared_, round, std::move(tensors));
+  if (round + 1 == rounds()) add_returned_keys();
+}
+
+void ContextBackward::return_gathered() {
+  for (std::int32_t round = 1; round < rounds(); ++round)
+    start_return(shared_, round, std::move(gathered_[static_cast<std::size_t>(round - 1)]),
+                 keys_of);
+  gathered_.clear();
+  for (std::int32_t round = 1; round < rounds(); ++round) add_returned_keys();
 }
 
 void ContextBackward::add_returned_keys() {

@@ -2,11 +2,13 @@
 //
 // Each of g replicas holds every g-th token of a sequence (plan/row_share.h). A pass has g rounds:
 // in the first a member's queries meet its own keys, in each further one those of another member.
-// What travels has fewer bytes (cost/context_travel.h):
+// What travels (CpCommType) straight has fewer bytes (cost/context_travel.h):
 //  - Queries: keys and values stay, partial results come back and are merged by their log-sum-exp.
 //    What is sent does not grow with the prefix.
 //  - Keys and values of all tokens so far, which with grouped queries are narrow. Queries stay, and
 //    backward the gradients of what was sent come back.
+// In a ring each member passes keys and values on to the next one, and backward their gradients, to
+// which each has added. Gathered keys and values all come before the first round.
 // Rows of one other member visit at a time, while those of the next one come and what the last
 // one's gave returns. So what is held does not grow with g, and a member hardly waits where
 // attention takes longer than messages do. Queries of member j against keys of member r are causal
@@ -21,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +31,7 @@
 #include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/stores/kv_store.h"
 #include "slimpack/plan/zone.h"
+#include "slimpack/spec/context_parallel.h"
 
 namespace slimpack {
 
@@ -39,6 +43,33 @@ struct SharedSlices {
   Collective& group;  ///< the replicas that run the MicroPack
   KvStore& kv;
   std::size_t layer;
+  CpCommType type;
+};
+
+/// What travels in a pass, and how.
+enum class Travelling : std::uint8_t {
+  kQueries,   ///< straight
+  kKeys,      ///< straight
+  kRing,      ///< keys, from each member to the next one
+  kGathered,  ///< keys, all at once
+};
+
+/// The keys and values that visit a member, round by round.
+class VisitingKeys {
+ public:
+  /// Sends the first ones. REQUIRES: no queries travel.
+  VisitingKeys(const SharedSlices& shared, Travelling travelling);
+
+  /// Waits for those that come before the first round.
+  void gather();
+  /// Those of the round's visitor, one slice's below the other's; sends the next ones. REQUIRES:
+  /// called with 1, 2, … zone.size − 1.
+  [[nodiscard]] KeysValues take(std::int32_t round);
+
+ private:
+  SharedSlices shared_;
+  Travelling travelling_;
+  std::vector<std::vector<at::Tensor>> gathered_;  ///< by round − 1
 };
 
 /// Output and log-sum-exp of the own queries, those of all slices in their order.
@@ -60,7 +91,7 @@ class ContextForward {
 
   SharedSlices shared_;
   at::Tensor q_TND_;
-  bool keys_travel_;
+  std::optional<VisitingKeys> keys_;  ///< nullopt: queries travel
   AttentionResult result_;
 };
 
@@ -86,13 +117,21 @@ class ContextBackward {
  private:
   void receive_queries(std::int32_t round);
   void receive_keys(std::int32_t round);
+  /// Gradients of the keys and values of the round's visitor, by the own queries.
+  [[nodiscard]] KeysValues gradients_of_visitor(std::int32_t round);
+  /// In a ring: adds what members before have found to them and sends them to the next one.
+  void pass_on(std::int32_t round, KeysValues given);
+  /// Those of all gathered keys, to their members.
+  void return_gathered();
   void add_returned_queries();
   void add_returned_keys();
 
   SharedSlices shared_;
   QueryRows rows_;
-  bool keys_travel_;
-  std::vector<SliceKeyGradients> keys_;  ///< by slice
+  Travelling travelling_;
+  std::optional<VisitingKeys> visiting_;           ///< nullopt: queries travel
+  std::vector<std::vector<at::Tensor>> gathered_;  ///< gradients of gathered keys, by round − 1
+  std::vector<SliceKeyGradients> keys_;            ///< by slice
   at::Tensor dq_TND_;
 };
 

@@ -23,9 +23,9 @@ void keep_queries(const Projections& raw, const at::Tensor& q_TND, LayerRows& ro
 
 void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
   LayerParameters& p = c.parameters;
-  const at::Tensor qkv_TO =
-      linear(c.rows.gathered(normed_input(c, x_TH, p.attention_norm_H, rows.attention_norm)),
-             p.qkv_OH, p.qkv_bias_O);
+  const at::Tensor qkv_TO = to_attention(
+      c, linear(c.rows.gathered(normed_input(c, x_TH, p.attention_norm_H, rows.attention_norm)),
+                p.qkv_OH, p.qkv_bias_O));
   Projections raw = split_qkv(qkv_TO, c.shape);
   at::Tensor q_TND;
   const at::Tensor k_TGD = KvStore::room(raw.k_TGD);
@@ -41,7 +41,8 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
   AttentionResult result = attend(c, q_TND, c.exchange);
   rows.out_TND = std::move(result.out_TND);
   rows.lse_TN = std::move(result.lse_TN);
-  rows.middle_TH = row_linear_onto(c, x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
+  rows.middle_TH = row_linear_onto(c, x_TH, from_attention(c, rows.out_TND.flatten(1)), p.output_HQ,
+                                   p.output_bias_H);
 }
 
 /// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
@@ -95,12 +96,15 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
   LayerParameters& p = c.parameters;
   at::Tensor dqkv_TO;
   {
-    const at::Tensor dout_TND = row_linear_backward(c, dmiddle_TH, rows.out_TND.flatten(1),
-                                                    p.output_HQ, p.output_bias_H, weights)
-                                    .view(rows.out_TND.sizes());
+    const at::Tensor out_TQ = from_attention(c, rows.out_TND.flatten(1));
+    const at::Tensor dout_TND =
+        to_attention(
+            c, row_linear_backward(c, dmiddle_TH, out_TQ, p.output_HQ, p.output_bias_H, weights))
+            .view(rows.out_TND.sizes());
     const Queries seen = queries(c, rows);
     dqkv_TO = attend_backward(c, {dout_TND, seen.q_TND, rows.out_TND, rows.lse_TN});
     if (c.shape.qk_norm) undo_norms(c, rows, seen, dqkv_TO);
+    if (c.remap != nullptr) dqkv_TO = c.remap->from_attention(dqkv_TO);
   }
   return normed_linear_backward(c, std::move(dqkv_TO), rows.x_TH,
                                 normalized(c, rows.x_TH, rows.attention_norm), p.attention_norm_H,

@@ -7,11 +7,13 @@
 #include "slimpack/packflow/kernels/rope.h"
 #include "slimpack/packflow/layer/exchanged_attention.h"
 #include "slimpack/packflow/layer/pack_runs.h"
+#include "slimpack/packflow/layer/row_remap.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
 #include "slimpack/packflow/stores/kv_store.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
 
@@ -27,6 +29,8 @@ struct LayerContext {
   const RopeRows& rope;
   const std::vector<PackRun>& runs;  ///< of its attention
   Collective* group;                 ///< replicas that run the pack together; null = one alone
+  CpCommType cp_comm_type;           ///< of these
+  const RowRemap* remap;             ///< of attention's rows; null = they are where all others are
   const TensorRows& rows;            ///< its hidden states over the tensor-parallel ranks
   Recompute recompute = Recompute::kElementwise;  ///< what forward does not keep
   const AttentionExchange* exchange = nullptr;    ///< of this layer; null = none

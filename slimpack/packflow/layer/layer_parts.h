@@ -16,6 +16,14 @@ struct Projections {
 };
 [[nodiscard]] Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s);
 
+/// Rows of heads as attention takes them, from where the rank's other rows are; and back.
+[[nodiscard]] inline at::Tensor to_attention(const LayerContext& c, const at::Tensor& held) {
+  return c.remap != nullptr ? c.remap->to_attention(held) : held;
+}
+[[nodiscard]] inline at::Tensor from_attention(const LayerContext& c, const at::Tensor& attending) {
+  return c.remap != nullptr ? c.remap->from_attention(attending) : attending;
+}
+
 /// residual + x Wᵀ + b where the rank has all rows of x but its columns alone: summed over the
 /// tensor-parallel ranks, own rows of the residual and of the result.
 [[nodiscard]] at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,

@@ -111,7 +111,7 @@ void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& al
 }
 
 SharedSlices shared_slices(const LayerContext& c, const PackRun& run) {
-  return {run.slices, run.zone, *c.group, c.kv, c.layer};
+  return {run.slices, run.zone, *c.group, c.kv, c.layer, c.cp_comm_type};
 }
 
 /// Passes of several zones by turns, round by round.

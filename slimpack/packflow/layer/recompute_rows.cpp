@@ -28,9 +28,9 @@ at::Tensor project_again(const LayerContext& c, LayerRows& rows) {
   const ModelShape& s = c.shape;
   const LayerParameters& p = c.parameters;
   const std::int64_t width = s.q_width() + (s.qk_norm ? s.kv_width() : 0);
-  const at::Tensor projected_TO =
-      linear(c.rows.gathered(rms_norm(rows.x_TH, p.attention_norm_H, s.rms_norm_eps)),
-             first_outputs(p.qkv_OH, width), first_outputs(p.qkv_bias_O, width));
+  const at::Tensor projected_TO = to_attention(
+      c, linear(c.rows.gathered(rms_norm(rows.x_TH, p.attention_norm_H, s.rms_norm_eps)),
+                first_outputs(p.qkv_OH, width), first_outputs(p.qkv_bias_O, width)));
   const at::Tensor q_TND = projected_TO.narrow(1, 0, s.q_width()).unflatten(1, {-1, s.head_dim});
   if (!s.qk_norm) return rows.q_TND = rotate(q_TND, c.rope);
   rows.q_TND = q_TND;
@@ -89,8 +89,8 @@ BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept) {
   LayerRows& rows = kept.joined;
   if (!rows.out_TND.defined()) attend_again(c, rows);
   if (!rows.middle_TH.defined() && !rows.mlp_norm.n.defined())
-    rows.middle_TH =
-        row_linear_onto(c, rows.x_TH, rows.out_TND.flatten(1), p.output_HQ, p.output_bias_H);
+    rows.middle_TH = row_linear_onto(c, rows.x_TH, from_attention(c, rows.out_TND.flatten(1)),
+                                     p.output_HQ, p.output_bias_H);
   if (kept.gate_up_TO.empty())
     kept.gate_up_TO = {
         linear(c.rows.gathered(rms_norm(rows.middle_TH, p.mlp_norm_H, c.shape.rms_norm_eps)),

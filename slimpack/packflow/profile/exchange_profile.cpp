@@ -140,7 +140,9 @@ EdgeTime exchange_time(const std::vector<MergedMeasurement>& measured) {
 }
 
 TravelWidths travel_widths(const ProfileOptions& options) {
-  return LayerWidths(options.shape, options.dtype, options.tp).travel();
+  LayerWidths widths(options.shape, options.dtype, options.tp);
+  widths.comm = options.cp_comm_type;
+  return widths.travel();
 }
 
 double key_share(const TravelWidths& widths, bool backward) {
@@ -151,7 +153,8 @@ double key_share(const TravelWidths& widths, bool backward) {
 /// The queries with as many bytes as what travels.
 Tokens travelling(const ProfilePoint& point, const TravelWidths& widths, bool backward) {
   const auto keys = static_cast<double>((point.prefix + point.tokens).count());
-  return std::min(point.tokens, Tokens(std::llround(key_share(widths, backward) * keys)));
+  const Tokens as_queries(std::llround(key_share(widths, backward) * keys));
+  return widths.type == CpCommType::kDirect ? std::min(point.tokens, as_queries) : as_queries;
 }
 
 /// Every MicroPack is run by each member alone, too, in turn with the group: what a group takes
@@ -187,7 +190,8 @@ MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int3
 /// What travels takes so many nanoseconds for a query. What attention hides is not in measured
 /// times.
 Travel travel(double per_query, const TravelWidths& widths, bool backward) {
-  return {.per_query = per_query, .per_key = key_share(widths, backward) * per_query};
+  const double per_key = key_share(widths, backward) * per_query;
+  return {widths.type == CpCommType::kDirect ? per_query : Travel::kNever, per_key};
 }
 
 /// Keeps what merge_time finds. Its time per token is one of queries that travel.

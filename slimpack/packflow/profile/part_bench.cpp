@@ -80,7 +80,9 @@ PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Par
       shape_(options.shape),
       place_{part == Part::kEmbedding,
              part == Part::kHead,
-             {rank.place().replica, rank.tensor(), rank.place().tensor}},
+             {rank.place().replica, rank.tensor(), rank.place().tensor},
+             false,
+             options.cp_comm_type},
       rope_(shape_, options.dtype, options.context, options.device),
       caches_(options.device) {
   shape_.num_layers = 1;

@@ -205,11 +205,12 @@ std::string source_of(const ProfileOptions& options) {
 std::string ProfileOptions::job_text() const {
   const RankGrid g = grid();
   return fmt::format(
-      "{} version {} context {} replicas {} tp {} merged {} pinned {} clock {} deterministic {} "
+      "{} version {} context {} replicas {} tp {} merged {} {} pinned {} clock {} deterministic {} "
       "device {} torch {} on {}",
       model_shape_to_json(shape, hugging_face_name(dtype)), kProfileVersion, context.count(),
-      g.replicas, g.tensor, most_merged, pin_threads, to_string(clock), deterministic,
-      measured_here(device).device, measured_here(device).torch, measured_here(device).processor);
+      g.replicas, g.tensor, most_merged, to_string(cp_comm_type), pin_threads, to_string(clock),
+      deterministic, measured_here(device).device, measured_here(device).torch,
+      measured_here(device).processor);
 }
 
 std::vector<double> ProfileOptions::figures_of(
@@ -231,6 +232,7 @@ Costs profile_costs(const ProfileOptions& options) {
   cost.source = source_of(options);
   cost.memory = memory / options.sharing;
   cost.gpu = options.gpu;
+  cost.cp_comm_type = options.cp_comm_type;
   cost.measured_on = measured_here(options.device);
   measure_exchanges(options, cost);
   return cost;

@@ -45,7 +45,8 @@ struct ProfileOptions {
   std::int32_t ranks = 1;  ///< threads that measure at once: ranks of one machine slow each other
   std::int32_t tp = 1;     ///< tensor-parallel ranks of a stage; as many threads at least
   std::int32_t most_merged = 1;  ///< replicas that run a MicroPack together, at most
-  std::int32_t sharing = 1;      ///< ranks of the job that share the device's memory
+  CpCommType cp_comm_type = CpCommType::kDirect;  ///< how they exchange rows
+  std::int32_t sharing = 1;  ///< ranks of the job that share the device's memory
   bool pin_threads = false;
   c10::Device device = c10::Device(c10::kCPU);
   bool deterministic = true;                     ///< as in the run

@@ -41,6 +41,12 @@ void Collective::barrier_with(std::int32_t member, at::Device device) {
   if (index() > member) send();
 }
 
+Bytes bytes_of(std::span<const at::Tensor> tensors) {
+  std::int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  return Bytes(bytes);
+}
+
 at::Tensor add_up(std::span<const at::Tensor> parts) {
   if (parts.size() == 1) return parts.front().clone();
   at::Tensor sum = parts[0].add(parts[1]);

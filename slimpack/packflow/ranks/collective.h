@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/base/units.h"
 #include "slimpack/plan/zone.h"
 
 namespace slimpack {
@@ -76,6 +77,12 @@ class RowExchange {
   /// write to its tensor again.
   [[nodiscard]] virtual at::Tensor reduce_scatter_rows(const at::Tensor& part,
                                                        const MemberRows& rows) = 0;
+
+  /// Gives each member the rows that are meant for it, given[member], and returns those that each
+  /// gives to this one, of which there are counts[member]. Nobody may write to a given tensor any
+  /// more.
+  [[nodiscard]] virtual std::vector<at::Tensor> all_to_all(
+      std::vector<at::Tensor> given, const std::vector<std::int64_t>& counts) = 0;
 };
 
 /// Passes tensors around a circle of neighbouring members. Other members take no part, and every
@@ -85,10 +92,11 @@ class Shifts {
   virtual ~Shifts() = default;
 
   /// Begins to pass the tensors to the member of the circle `step` places after this one, and to
-  /// get those of the member `step` places before it, which have `rows` rows. Does not wait. The
-  /// caller must not use its tensors any more.
+  /// get those of the member `step` places before it. `rows`: by member of the circle, those of
+  /// each tensor that it passes. Does not wait for tensors from other nodes. The caller must not
+  /// use its tensors any more. REQUIRES: a step that leads to another member.
   virtual void start_shift(std::vector<at::Tensor> tensors, const Zone& circle, std::int32_t step,
-                           std::int64_t rows) = 0;
+                           const std::vector<std::int64_t>& rows) = 0;
   /// Waits for the tensors that the oldest unfinished shift of the circle brings.
   [[nodiscard]] virtual std::vector<at::Tensor> finish_shift(const Zone& circle) = 0;
 };
@@ -172,6 +180,9 @@ class Collective {
   std::int32_t index_;
   Parts parts_;
 };
+
+/// Of all of them.
+[[nodiscard]] Bytes bytes_of(std::span<const at::Tensor> tensors);
 
 /// The sum of tensors of one size, added in their order; a new tensor.
 [[nodiscard]] at::Tensor add_up(std::span<const at::Tensor> parts);

@@ -14,6 +14,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/ranks/mesh.h"
+#include "slimpack/packflow/ranks/process_shifts.h"
 
 namespace slimpack {
 namespace {
@@ -176,6 +177,17 @@ class ProcessRowExchange final : public RowExchange {
     return all.split_with_sizes(rows.counts)[self()].clone();
   }
 
+  Tensors all_to_all(Tensors given, const std::vector<std::int64_t>& counts) override {
+    Tensors taken;
+    for (std::size_t m = 0; m < counts.size(); ++m)
+      taken.push_back(m == self() ? given[m] : empty_rows(given[m], counts[m]));
+    Travelling messages = begin_exchange(
+        peers_, [&](std::int32_t to) { return given[static_cast<std::size_t>(to)]; },
+        [&](std::int32_t from) { return taken[static_cast<std::size_t>(from)]; });
+    wait_for(messages);
+    return taken;
+  }
+
  private:
   using Counts = std::vector<std::int64_t>;  ///< rows by member
 
@@ -233,47 +245,6 @@ class ProcessRowExchange final : public RowExchange {
   }
 
   ProcessPeers& peers_;
-};
-
-class ProcessShifts final : public Shifts {
- public:
-  explicit ProcessShifts(ProcessPeers& peers) : peers_(peers) {}
-
-  void start_shift(Tensors tensors, const Zone& circle, std::int32_t step,
-                   std::int64_t rows) override {
-    const auto at_distance = [&](std::int32_t d) {
-      const std::int32_t place = (peers_.index() - circle.first + d) % circle.size;
-      return circle.first + (place + circle.size) % circle.size;
-    };
-    std::vector<Transfer> transfers;
-    Shift shift;
-    for (at::Tensor& tensor : tensors) {
-      shift.received.push_back(empty_rows(tensor, rows));
-      transfers.push_back({Kind::kReceive, shift.received.back(), at_distance(-step)});
-      transfers.push_back({Kind::kSend, std::exchange(tensor, {}).contiguous(), at_distance(step)});
-    }
-    shift.messages = peers_.begin(std::move(transfers));
-    shifting_[circle].push_back(std::move(shift));
-  }
-
-  Tensors finish_shift(const Zone& circle) override {
-    std::deque<Shift>& of_circle = shifting_[circle];
-    SLIMPACK_CHECK(!of_circle.empty());
-    Shift shift = std::move(of_circle.front());
-    of_circle.pop_front();
-    wait_for(shift.messages);
-    return std::move(shift.received);
-  }
-
- private:
-  /// An unfinished shift.
-  struct Shift {
-    Tensors received;
-    Travelling messages;
-  };
-
-  ProcessPeers& peers_;
-  std::map<Zone, std::deque<Shift>> shifting_;
 };
 
 class ProcessShardReduction final : public ShardReduction {
@@ -445,12 +416,13 @@ std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& 
   return all;
 }
 
-Collective process_collective(ProcessPeers& peers) {
-  return {peers.group().size,
-          peers.index(),
-          {std::make_unique<ProcessGathering>(peers), std::make_unique<ProcessRowExchange>(peers),
-           std::make_unique<ProcessShifts>(peers), std::make_unique<ProcessShardReduction>(peers),
-           std::make_unique<ProcessMessages>(peers)}};
+Collective process_collective(ProcessPeers& peers, std::int32_t route_over) {
+  return {
+      peers.group().size,
+      peers.index(),
+      {std::make_unique<ProcessGathering>(peers), std::make_unique<ProcessRowExchange>(peers),
+       std::make_unique<ProcessShifts>(peers, route_over),
+       std::make_unique<ProcessShardReduction>(peers), std::make_unique<ProcessMessages>(peers)}};
 }
 
 }  // namespace slimpack

@@ -19,7 +19,7 @@ namespace slimpack {
 [[nodiscard]] std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& own_N,
                                                        const std::vector<std::int64_t>& sizes);
 
-/// A member's end. `peers` must outlive it. Calls throw PeerLost.
-[[nodiscard]] Collective process_collective(ProcessPeers& peers);
+/// A member's end. `peers` must outlive it. `route_over`: as in RankGrid. Calls throw PeerLost.
+[[nodiscard]] Collective process_collective(ProcessPeers& peers, std::int32_t route_over = 0);
 
 }  // namespace slimpack

@@ -59,7 +59,8 @@ struct ProcessJob::Ends {
 class ProcessJob::Member final : public GroupedCommunicator {
  public:
   Member(Ends& ends, const RankGrid& grid) : ends_(ends), pipeline_(grid.pipeline) {
-    for (const auto& [group, peers] : ends.collectives) add(group, process_collective(*peers));
+    for (const auto& [group, peers] : ends.collectives)
+      add(group, process_collective(*peers, grid.route_over));
   }
 
   void post_receive(Inbox inbox, const MessageForm& form) override {

@@ -26,6 +26,8 @@ struct RankGrid {
   std::int32_t stages_per_rank = 1;
   bool spread_vocabulary = false;  ///< over the ranks of a pipeline (StageLayout)
   bool exchange_context = false;   ///< any two ranks of a pipeline exchange attention
+  /// Processes of a node. Shifts to other nodes are spread over them (process_shifts.h); 0 = not.
+  std::int32_t route_over = 0;
 
   [[nodiscard]] std::int32_t ranks() const { return pipeline * replicas * tensor; }
   [[nodiscard]] std::int32_t stages() const { return pipeline * stages_per_rank; }

@@ -10,14 +10,16 @@ namespace slimpack {
 ThreadChannel::ThreadChannel(SharedFailure& failure, std::int32_t receiver, int slots)
     : room_(failure), receiver_(receiver), free_slots_(static_cast<std::size_t>(slots), Nanos(0)) {}
 
-void ThreadChannel::send(RankClock& clock, at::Tensor rows_TH) {
+void ThreadChannel::send(RankClock& clock, SenderLink* link, at::Tensor rows_TH) {
   auto lock = room_.lock();
   room_.wait(lock, clock, [&] { return !free_slots_.empty(); });
   clock.wait_until(free_slots_.front());
   free_slots_.pop_front();
   charge_to(rows_TH, clock.is_virtual() ? kMaxTrackedRanks : receiver_);
-  messages_.push_back(
-      {std::move(rows_TH), clock.now(), WorkMark(clock.device(), WorkMark::Kind::kOrder)});
+  Nanos put = clock.now();
+  if (link != nullptr)
+    put = link->arrival(put, receiver_, Bytes(static_cast<std::int64_t>(rows_TH.nbytes())));
+  messages_.push_back({std::move(rows_TH), put, WorkMark(clock.device(), WorkMark::Kind::kOrder)});
   room_.notify();
 }
 

@@ -10,6 +10,7 @@
 
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/ranks/link_times.h"
 #include "slimpack/packflow/ranks/thread_room.h"
 
 namespace slimpack {
@@ -21,14 +22,15 @@ class ThreadChannel {
   /// is charged until they are taken.
   ThreadChannel(SharedFailure& failure, std::int32_t receiver, int slots);
 
-  void send(RankClock& clock, at::Tensor rows_TH);
+  /// `link`: the sender's, in virtual time over links; else null.
+  void send(RankClock& clock, SenderLink* link, at::Tensor rows_TH);
   /// In virtual time adds the message to `waited`.
   [[nodiscard]] at::Tensor receive(RankClock& clock, std::vector<WaitedInput>& waited);
 
  private:
   struct Message {
     at::Tensor rows_TH;
-    Nanos put;
+    Nanos put;       ///< when it is there
     WorkMark ready;  ///< of the sender's work
   };
   ThreadRoom room_;

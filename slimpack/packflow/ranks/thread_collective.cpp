@@ -4,9 +4,12 @@
 
 #include <deque>
 #include <map>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/ranks/mesh.h"
 
 namespace slimpack {
@@ -14,6 +17,11 @@ namespace {
 
 using Tensors = ThreadRounds::Tensors;
 using Given = ThreadRounds::Given;
+
+/// What of a tensor leaves each member of a ring that gathers or sums it.
+Bytes ring_bytes(const at::Tensor& whole, std::int32_t members) {
+  return Bytes(static_cast<std::int64_t>(whole.nbytes()) / members * (members - 1));
+}
 
 class ThreadGathering final : public Gathering {
  public:
@@ -43,14 +51,16 @@ class ThreadGathering final : public Gathering {
 /// not depend on the speed of the others.
 class ThreadRowExchange final : public RowExchange {
  public:
-  explicit ThreadRowExchange(RoundsMember rounds) : rounds_(std::move(rounds)) {}
+  ThreadRowExchange(RoundsMember rounds, RoundsMember pairwise)
+      : rounds_(std::move(rounds)), pairwise_(std::move(pairwise)) {}
 
   at::Tensor all_gather_rows(const at::Tensor& own, const MemberRows& rows) override {
     std::vector<std::int64_t> sizes = own.sizes().vec();
     sizes[0] = rows.rows();
     at::Tensor all = at::empty(sizes, own.options());
     {
-      const Tensors parts = rounds_.exchange(own);
+      const auto bytes = Bytes(static_cast<std::int64_t>(own.nbytes()));
+      const Tensors parts = rounds_.exchange(own, bytes * (rounds_.size() - 1));
       for (std::int32_t m = 0; m < rounds_.size(); ++m)
         all.index_copy_(0, rows.of(m), parts[static_cast<std::size_t>(m)]);
     }
@@ -62,7 +72,7 @@ class ThreadRowExchange final : public RowExchange {
     const at::Tensor own = rows.of(rounds_.index());
     at::Tensor sum;
     {
-      const Tensors parts = rounds_.exchange(part);
+      const Tensors parts = rounds_.exchange(part, ring_bytes(part, rounds_.size()));
       sum = parts[0].index_select(0, own);
       for (std::size_t m = 1; m < parts.size(); ++m) sum.add_(parts[m].index_select(0, own));
     }
@@ -70,8 +80,20 @@ class ThreadRowExchange final : public RowExchange {
     return sum;
   }
 
+  Tensors all_to_all(Tensors given, const std::vector<std::int64_t>& counts) override {
+    Tensors taken;
+    for (Given& member : pairwise_.exchange(std::move(given))) {
+      const auto own = static_cast<std::size_t>(pairwise_.index());
+      SLIMPACK_CHECK(member.tensors[own].size(0) == counts[taken.size()]);
+      charge_to(member.tensors[own], tracked_rank());
+      taken.push_back(std::move(member.tensors[own]));
+    }
+    return taken;
+  }
+
  private:
   RoundsMember rounds_;
+  RoundsMember pairwise_;  ///< each gives something else to each
 };
 
 class ThreadShifts final : public Shifts {
@@ -80,9 +102,12 @@ class ThreadShifts final : public Shifts {
       : circles_(circles), index_(index), clock_(clock) {}
 
   void start_shift(Tensors tensors, const Zone& circle, std::int32_t step,
-                   std::int64_t rows) override {
+                   const std::vector<std::int64_t>& rows) override {
     Own& own = of(circle);
-    own.shifting.push_back({own.rounds.give(std::move(tensors), 0, step), step, rows});
+    const std::int32_t from = own.rounds.member_before(step);
+    const Bytes bytes = bytes_of(tensors);
+    own.shifting.push_back({own.rounds.give(std::move(tensors), 0, step, bytes), step,
+                            rows[static_cast<std::size_t>(from)]});
   }
 
   Tensors finish_shift(const Zone& circle) override {
@@ -139,16 +164,18 @@ class ThreadShardReduction final : public ShardReduction {
   explicit ThreadShardReduction(RoundsMember rounds) : rounds_(std::move(rounds)) {}
 
   void start_reduce_scatter(at::Tensor flat_N) override {
-    reducing_.push_back(rounds_.give({std::move(flat_N)}));
+    const Bytes bytes = ring_bytes(flat_N, rounds_.size());
+    reducing_.push_back(rounds_.give({std::move(flat_N)}, 0, 0, bytes));
   }
 
   void await_reduce_scatter() override {
     SLIMPACK_CHECK(!reducing_.empty());
-    rounds_.await(reducing_.front());
+    rounds_.await_given(reducing_.front());
   }
 
   void finish_reduce_scatter() override {
-    await_reduce_scatter();
+    SLIMPACK_CHECK(!reducing_.empty());
+    rounds_.await(reducing_.front());
     const std::vector<Given> all = rounds_.take(reducing_.front());
     reducing_.pop_front();
     const Shard own =
@@ -161,7 +188,7 @@ class ThreadShardReduction final : public ShardReduction {
 
   void all_gather_shards(at::Tensor& flat_N) override {
     if (rounds_.size() == 1) return;
-    const Tensors all = rounds_.exchange(flat_N);
+    const Tensors all = rounds_.exchange(flat_N, ring_bytes(flat_N, rounds_.size()));
     for (std::int32_t m = 0; m < rounds_.size(); ++m) {
       if (m == rounds_.index()) continue;
       const Shard of_member = shard(flat_N, m);
@@ -171,7 +198,8 @@ class ThreadShardReduction final : public ShardReduction {
 
   void all_reduce(at::Tensor& tensor) override {
     if (rounds_.size() == 1) return;
-    const at::Tensor sum = add_up_blocks(rounds_.exchange(tensor));
+    const Bytes bytes = 2 * ring_bytes(tensor, rounds_.size());  // summed, and handed out
+    const at::Tensor sum = add_up_blocks(rounds_.exchange(tensor, bytes));
     rounds_.barrier();  // nobody may write before all have read
     tensor.copy_(sum);
   }
@@ -185,25 +213,83 @@ class ThreadShardReduction final : public ShardReduction {
   std::deque<std::uint64_t> reducing_;  ///< rounds of unfinished reductions
 };
 
+/// Of a group whose first member and size are given, in virtual time over links.
+std::shared_ptr<GroupLinks> group_links(const LinkUse& use, const RankGroup& group,
+                                        const Zone& members) {
+  std::vector<std::int32_t> ranks;
+  for (std::int32_t m = members.first; m < members.end(); ++m) ranks.push_back(group.rank(m));
+  return std::make_shared<GroupLinks>(use, std::move(ranks));
+}
+
+std::vector<GroupMessage> messages_of(std::span<const Given> given) {
+  std::vector<GroupMessage> messages;
+  for (const Given& of_member : given) messages.push_back({of_member.time, of_member.leaving});
+  return messages;
+}
+
+ThreadRounds::Arrivals shift_arrivals(const std::optional<LinkUse>& use, const RankGroup& group,
+                                      const Zone& circle) {
+  if (!use) return {};
+  return
+      [links = group_links(*use, group, circle)](std::span<const Given> given, std::int32_t step) {
+        return links->shift(messages_of(given), step);
+      };
+}
+
+ThreadRounds::Arrivals collective_arrivals(const std::optional<LinkUse>& use,
+                                           const RankGroup& group) {
+  if (!use) return {};
+  return [links = group_links(*use, group, {0, group.size})](std::span<const Given> given,
+                                                             std::int32_t /*step*/) {
+    return std::vector<Nanos>(given.size(), links->collective(messages_of(given)));
+  };
+}
+
+ThreadRounds::Arrivals pairwise_arrivals(const std::optional<LinkUse>& use,
+                                         const RankGroup& group) {
+  if (!use) return {};
+  return [links = group_links(*use, group, {0, group.size})](std::span<const Given> given,
+                                                             std::int32_t /*step*/) {
+    std::vector<GroupLinks::ToEach> sent;
+    for (const Given& of_member : given) {
+      sent.push_back({of_member.time, {}});
+      for (const at::Tensor& tensor : of_member.tensors)
+        sent.back().bytes.push_back(bytes_of(std::span(&tensor, 1)));
+    }
+    return links->all_to_all(sent);
+  };
+}
+
 }  // namespace
 
 ThreadRounds& ThreadCircles::of(const Zone& circle) {
   const std::lock_guard lock(mutex_);
   std::unique_ptr<ThreadRounds>& rounds = rounds_[circle];
-  if (!rounds) rounds = std::make_unique<ThreadRounds>(failure_, circle.size);
+  if (!rounds)
+    rounds = std::make_unique<ThreadRounds>(failure_, circle.size,
+                                            shift_arrivals(links_, group_, circle));
   return *rounds;
 }
 
-Collective ThreadCollective::member(std::int32_t index, RankClock& clock) {
+ThreadCollective::ThreadCollective(SharedFailure& failure, const RankGroup& group,
+                                   const std::optional<LinkUse>& links)
+    : gathering_(failure, group.size),
+      rows_(failure, group.size, collective_arrivals(links, group)),
+      pairwise_(failure, group.size, pairwise_arrivals(links, group)),
+      shards_(failure, group.size, collective_arrivals(links, group)),
+      circles_(failure, group, links),
+      messages_(failure, group) {}
+
+Collective ThreadCollective::member(std::int32_t index, RankClock& clock, SenderLink* link) {
   SLIMPACK_CHECK(index >= 0 && index < gathering_.size());
   const auto end = [&](ThreadRounds& rounds) { return RoundsMember(rounds, index, clock); };
   return {gathering_.size(),
           index,
           {std::make_unique<ThreadGathering>(end(gathering_)),
-           std::make_unique<ThreadRowExchange>(end(rows_)),
+           std::make_unique<ThreadRowExchange>(end(rows_), end(pairwise_)),
            std::make_unique<ThreadShifts>(circles_, index, clock),
            std::make_unique<ThreadShardReduction>(end(shards_)),
-           std::make_unique<ThreadMessagesEnd>(messages_, index, clock)}};
+           std::make_unique<ThreadMessagesEnd>(messages_, index, clock, link)}};
 }
 
 }  // namespace slimpack

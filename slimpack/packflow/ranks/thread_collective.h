@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/ranks/collective.h"
@@ -17,12 +19,15 @@ namespace slimpack {
 /// Thread-safe.
 class ThreadCircles {
  public:
-  explicit ThreadCircles(SharedFailure& failure) : failure_(failure) {}
+  ThreadCircles(SharedFailure& failure, const RankGroup& group, std::optional<LinkUse> links)
+      : failure_(failure), group_(group), links_(std::move(links)) {}
 
   [[nodiscard]] ThreadRounds& of(const Zone& circle);
 
  private:
   SharedFailure& failure_;
+  RankGroup group_;
+  std::optional<LinkUse> links_;
   std::mutex mutex_;
   std::map<Zone, std::unique_ptr<ThreadRounds>> rounds_;
 };
@@ -30,18 +35,16 @@ class ThreadCircles {
 /// The shared side of a group. Thread-safe; outlives its members.
 class ThreadCollective {
  public:
-  ThreadCollective(SharedFailure& failure, const RankGroup& group)
-      : gathering_(failure, group.size),
-        rows_(failure, group.size),
-        shards_(failure, group.size),
-        circles_(failure),
-        messages_(failure, group) {}
+  /// `links`: those over which messages travel in virtual time; nullopt: they take no time.
+  ThreadCollective(SharedFailure& failure, const RankGroup& group,
+                   const std::optional<LinkUse>& links);
 
-  /// The end of member `index`. Only that member's thread uses it and the clock.
-  [[nodiscard]] Collective member(std::int32_t index, RankClock& clock);
+  /// The end of member `index`. Only that member's thread uses it, the clock, and the member's link
+  /// (null without links).
+  [[nodiscard]] Collective member(std::int32_t index, RankClock& clock, SenderLink* link);
 
  private:
-  ThreadRounds gathering_, rows_, shards_;
+  ThreadRounds gathering_, rows_, pairwise_, shards_;
   ThreadCircles circles_;
   ThreadMessages messages_;
 };

@@ -10,6 +10,7 @@
 
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/ranks/collective.h"
+#include "slimpack/packflow/ranks/link_times.h"
 #include "slimpack/packflow/ranks/rank_groups.h"
 #include "slimpack/packflow/ranks/thread_room.h"
 
@@ -23,10 +24,11 @@ class ThreadMessages {
   struct Message {
     std::vector<at::Tensor> tensors;
     bool given;  ///< they count as the receiver's memory
-    Nanos sent;
+    Nanos arrives;
     WorkMark ready;  ///< of the sender's work
   };
   void put(std::int32_t from, std::int32_t to, Message message);
+  [[nodiscard]] std::int32_t rank(std::int32_t member) const { return group_.rank(member); }
   /// Waits for the next message.
   [[nodiscard]] std::vector<at::Tensor> take(std::int32_t from, std::int32_t to, RankClock& clock);
 
@@ -43,8 +45,10 @@ class ThreadMessages {
 /// One member's end. Only that member's thread uses it and the clock.
 class ThreadMessagesEnd final : public Messages {
  public:
-  ThreadMessagesEnd(ThreadMessages& messages, std::int32_t index, RankClock& clock)
-      : messages_(messages), index_(index), clock_(clock) {}
+  /// `link`: the member's, in virtual time over links; else null.
+  ThreadMessagesEnd(ThreadMessages& messages, std::int32_t index, RankClock& clock,
+                    SenderLink* link)
+      : messages_(messages), index_(index), clock_(clock), link_(link) {}
 
   void lend(std::vector<at::Tensor> tensors, std::int32_t to) override {
     put(std::move(tensors), false, to);
@@ -64,6 +68,7 @@ class ThreadMessagesEnd final : public Messages {
   ThreadMessages& messages_;
   std::int32_t index_;
   RankClock& clock_;
+  SenderLink* link_;
 };
 
 }  // namespace slimpack

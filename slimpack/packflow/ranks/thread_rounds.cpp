@@ -14,16 +14,24 @@ ThreadRounds::Round& ThreadRounds::round(std::uint64_t number) {
   return rounds_[number - first_];
 }
 
-void ThreadRounds::give(std::uint64_t number, std::int32_t member, Given given, Nanos time,
-                        std::int32_t step) {
+void ThreadRounds::give(std::uint64_t number, std::int32_t member, Given given, std::int32_t step) {
   given.rank = tracked_rank();
   const auto lock = room_.lock();
   Round& r = round(number);
   r.given[static_cast<std::size_t>(member)] = std::move(given);
-  r.complete = std::max(r.complete, time);
   if (++r.gave < size_) return;
+  r.arrivals = arrivals_of(r, step);
   if (step != 0) charge_receivers(r, step);
   room_.notify();
+}
+
+std::vector<Nanos> ThreadRounds::arrivals_of(const Round& round, std::int32_t step) const {
+  if (arrivals_) return arrivals_(round.given, step);
+  return std::vector<Nanos>(round.given.size(), last_given(round));
+}
+
+Nanos ThreadRounds::last_given(const Round& round) {
+  return std::ranges::max_element(round.given, {}, &Given::time)->time;
 }
 
 // First all tensors leave their givers, then they arrive, so that no member counts both its old and
@@ -36,10 +44,16 @@ void ThreadRounds::charge_receivers(const Round& round, std::int32_t step) const
       charge_to(tensor, round.given[static_cast<std::size_t>(member_at(m + step))].rank);
 }
 
-void ThreadRounds::await(std::uint64_t number, RankClock& clock) {
+void ThreadRounds::await_given(std::uint64_t number, RankClock& clock) {
   auto lock = room_.lock();
   room_.wait(lock, clock, [&] { return round(number).gave == size_; });
-  clock.wait_until(round(number).complete);
+  clock.wait_until(last_given(round(number)));
+}
+
+void ThreadRounds::await(std::uint64_t number, std::int32_t member, RankClock& clock) {
+  auto lock = room_.lock();
+  room_.wait(lock, clock, [&] { return round(number).gave == size_; });
+  clock.wait_until(round(number).arrivals[static_cast<std::size_t>(member)]);
 }
 
 std::vector<ThreadRounds::Given> ThreadRounds::take(std::uint64_t number) {

@@ -8,9 +8,12 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/packflow/ranks/link_times.h"
 #include "slimpack/packflow/ranks/thread_room.h"
 
 namespace slimpack {
@@ -26,9 +29,16 @@ class ThreadRounds {
     double value = 0;
     WorkMark ready = {};    ///< of the work of the member so far
     std::int32_t rank = 0;  ///< the tensors count as this rank's memory
+    Bytes leaving{0};       ///< what would leave the member if it were a process
+    Nanos time{0};          ///< when it gave
   };
+  /// By member when it has what a round brings it.
+  using Arrivals =
+      std::function<std::vector<Nanos>(std::span<const Given> given, std::int32_t step)>;
 
-  ThreadRounds(SharedFailure& failure, std::int32_t size) : room_(failure), size_(size) {}
+  /// Without `arrivals` each member has it when the last one has given.
+  ThreadRounds(SharedFailure& failure, std::int32_t size, Arrivals arrivals = {})
+      : room_(failure), size_(size), arrivals_(std::move(arrivals)) {}
 
   [[nodiscard]] std::int32_t size() const { return size_; }
   /// The member at a place in the circle of members; places may be negative or above size().
@@ -38,9 +48,11 @@ class ThreadRounds {
 
   /// Gives into a round. With a `step` other than 0, the member `step` places further takes the
   /// tensors over; with 0 all members may read them.
-  void give(std::uint64_t number, std::int32_t member, Given given, Nanos time, std::int32_t step);
+  void give(std::uint64_t number, std::int32_t member, Given given, std::int32_t step);
   /// Waits until all members have given. Throws PeerFailed once any rank has failed.
-  void await(std::uint64_t number, RankClock& clock);
+  void await_given(std::uint64_t number, RankClock& clock);
+  /// Waits until the member has what they gave it, too.
+  void await(std::uint64_t number, std::int32_t member, RankClock& clock);
   /// The gifts of all members, as a copy that keeps the tensors alive. Called once by each member.
   [[nodiscard]] std::vector<Given> take(std::uint64_t number);
   /// Instead of take(): takes over the tensors of one member, which no other member takes.
@@ -48,13 +60,16 @@ class ThreadRounds {
 
  private:
   struct Round {
-    std::vector<Given> given;  ///< by member
-    Nanos complete;            ///< when the last member gave
+    std::vector<Given> given;     ///< by member
+    std::vector<Nanos> arrivals;  ///< by member, once all have given
     std::int32_t gave = 0;
     std::int32_t took = 0;
   };
   /// The unfinished round `number`, which may begin here.
   Round& round(std::uint64_t number);
+  /// When the members have what a complete round brings them.
+  [[nodiscard]] std::vector<Nanos> arrivals_of(const Round& round, std::int32_t step) const;
+  [[nodiscard]] static Nanos last_given(const Round& round);
   /// Counts the tensors of a complete round as the memory of the members that take them over.
   void charge_receivers(const Round& round, std::int32_t step) const;
   /// Notes that one more member has taken. REQUIRES: the caller holds the lock.
@@ -62,6 +77,7 @@ class ThreadRounds {
 
   ThreadRoom room_;
   std::int32_t size_;
+  Arrivals arrivals_;
   std::deque<Round> rounds_;
   std::uint64_t first_ = 0;  ///< number of rounds_.front()
 };
@@ -75,33 +91,45 @@ class RoundsMember {
   [[nodiscard]] std::int32_t size() const { return rounds_.size(); }
   [[nodiscard]] std::int32_t index() const { return index_; }
 
+  /// The member `step` places before this one.
+  [[nodiscard]] std::int32_t member_before(std::int32_t step) const {
+    return rounds_.member_at(index_ - step);
+  }
+
   /// Gives into the next round and returns its number. Does not wait.
-  std::uint64_t give(ThreadRounds::Tensors tensors, double value = 0, std::int32_t step = 0) {
+  std::uint64_t give(ThreadRounds::Tensors tensors, double value = 0, std::int32_t step = 0,
+                     Bytes leaving = Bytes(0)) {
     rounds_.give(given_, index_,
-                 {std::move(tensors), value, WorkMark(clock_.device(), WorkMark::Kind::kOrder)},
-                 clock_.now(), step);
+                 {.tensors = std::move(tensors),
+                  .value = value,
+                  .ready = WorkMark(clock_.device(), WorkMark::Kind::kOrder),
+                  .leaving = leaving,
+                  .time = clock_.now()},
+                 step);
     return given_++;
   }
-  void await(std::uint64_t number) { rounds_.await(number, clock_); }
+  void await_given(std::uint64_t number) { rounds_.await_given(number, clock_); }
+  void await(std::uint64_t number) { rounds_.await(number, index_, clock_); }
   [[nodiscard]] std::vector<ThreadRounds::Given> take(std::uint64_t number) {
     return rounds_.take(number);
   }
   /// Takes over the tensors of the member `step` places before this one.
   [[nodiscard]] ThreadRounds::Tensors take_shifted(std::uint64_t number, std::int32_t step) {
-    return rounds_.take_from(number, rounds_.member_at(index_ - step));
+    return rounds_.take_from(number, member_before(step));
   }
 
   /// Gives, waits for all and takes.
   [[nodiscard]] std::vector<ThreadRounds::Given> exchange(ThreadRounds::Tensors tensors,
-                                                          double value = 0) {
-    const std::uint64_t number = give(std::move(tensors), value);
+                                                          double value = 0,
+                                                          Bytes leaving = Bytes(0)) {
+    const std::uint64_t number = give(std::move(tensors), value, 0, leaving);
     await(number);
     return take(number);
   }
   /// Every member's tensor.
-  [[nodiscard]] ThreadRounds::Tensors exchange(at::Tensor own) {
+  [[nodiscard]] ThreadRounds::Tensors exchange(at::Tensor own, Bytes leaving = Bytes(0)) {
     ThreadRounds::Tensors result;
-    for (ThreadRounds::Given& given : exchange(ThreadRounds::Tensors{std::move(own)}))
+    for (ThreadRounds::Given& given : exchange(ThreadRounds::Tensors{std::move(own)}, 0, leaving))
       result.push_back(std::move(given.tensors[0]));
     return result;
   }

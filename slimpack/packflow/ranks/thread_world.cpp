@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,17 +14,20 @@
 namespace slimpack {
 
 struct ThreadWorld::State {
-  State(const RankGrid& rank_grid, int slots) : grid(rank_grid) {
+  State(const RankGrid& rank_grid, int slots, std::optional<LinkUse> link_use)
+      : grid(rank_grid), links(std::move(link_use)) {
     for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
       for (std::int32_t local = 0; local < grid.stages_per_rank; ++local)
         for (auto& of_direction : channels)
           of_direction.push_back(std::make_unique<ThreadChannel>(failure, rank, slots));
       for (const RankGroup& g : collective_groups(grid, rank))
-        if (!groups.contains(g)) groups.emplace(g, std::make_unique<ThreadCollective>(failure, g));
+        if (!groups.contains(g))
+          groups.emplace(g, std::make_unique<ThreadCollective>(failure, g, links));
     }
   }
 
   RankGrid grid;
+  std::optional<LinkUse> links;
   SharedFailure failure;
   std::array<std::vector<std::unique_ptr<ThreadChannel>>, 2> channels;  ///< [direction][inbox]
   std::map<RankGroup, std::unique_ptr<ThreadCollective>> groups;
@@ -33,15 +37,16 @@ class ThreadWorld::Member final : public GroupedCommunicator {
  public:
   Member(State& state, std::int32_t rank, RankClock& clock)
       : state_(state), rank_(rank), clock_(clock) {
+    if (state.links) link_.emplace(state.links->map, rank);
     for (const RankGroup& g : collective_groups(state.grid, rank))
-      add(g, state.groups.at(g)->member(g.member(rank), clock));
+      add(g, state.groups.at(g)->member(g.member(rank), clock, link()));
   }
 
   /// Does nothing: the receiver gets the sender's tensor itself, with its memory.
   void post_receive(Inbox /*inbox*/, const MessageForm& /*form*/) override {}
 
   void send(Inbox inbox, at::Tensor rows_TH) override {
-    channel(inbox).send(clock_, std::move(rows_TH));
+    channel(inbox).send(clock_, link(), std::move(rows_TH));
   }
   at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(clock_, waited_); }
   [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override { return waited_; }
@@ -49,6 +54,7 @@ class ThreadWorld::Member final : public GroupedCommunicator {
   void require_peers() override { state_.failure.require_none(); }
 
  private:
+  SenderLink* link() { return link_ ? &*link_ : nullptr; }
   ThreadChannel& channel(Inbox inbox) {
     const RankGrid& grid = state_.grid;
     SLIMPACK_CHECK(inbox.stage.value() >= 0 && inbox.stage.value() < grid.stages());
@@ -63,11 +69,12 @@ class ThreadWorld::Member final : public GroupedCommunicator {
   State& state_;
   std::int32_t rank_;
   RankClock& clock_;
+  std::optional<SenderLink> link_;  ///< in virtual time over links
   std::vector<WaitedInput> waited_;
 };
 
-ThreadWorld::ThreadWorld(const RankGrid& grid, int slots)
-    : state_(std::make_unique<State>(grid, slots)) {}
+ThreadWorld::ThreadWorld(const RankGrid& grid, int slots, std::optional<LinkUse> links)
+    : state_(std::make_unique<State>(grid, slots, std::move(links))) {}
 ThreadWorld::~ThreadWorld() = default;
 
 std::unique_ptr<Communicator> ThreadWorld::communicator(std::int32_t rank, RankClock& clock) {

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 
+#include "slimpack/packflow/ranks/link_times.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/world.h"
 
@@ -14,8 +16,9 @@ namespace slimpack {
 /// rank has failed.
 class ThreadWorld final : public World {
  public:
-  /// `slots` messages fit into each stage's inbox of either direction.
-  ThreadWorld(const RankGrid& grid, int slots);
+  /// `slots` messages fit into each stage's inbox of either direction. `links`: over which messages
+  /// travel in virtual time; nullopt: they take no time.
+  ThreadWorld(const RankGrid& grid, int slots, std::optional<LinkUse> links = std::nullopt);
   ~ThreadWorld() override;
   ThreadWorld(const ThreadWorld&) = delete;
   ThreadWorld& operator=(const ThreadWorld&) = delete;

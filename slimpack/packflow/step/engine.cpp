@@ -81,7 +81,7 @@ Engine::~Engine() = default;
 
 std::unique_ptr<World> Engine::make_world() const {
   if (options_.process != nullptr) return options_.process->make_world();
-  return std::make_unique<ThreadWorld>(options_.grid(), kChannelSlots);
+  return std::make_unique<ThreadWorld>(options_.grid(), kChannelSlots, options_.links);
 }
 
 std::span<StageParameters> Engine::parameters(std::int32_t rank) {
@@ -136,7 +136,8 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
                           StagePlace{stage.value() == 0,
                                      stage.value() == grid.stages() - 1,
                                      {place.replica, grid.tensor, place.tensor},
-                                     grid.spread_vocabulary},
+                                     grid.spread_vocabulary,
+                                     options_.cp_comm_type},
                           of_stage, *rope_, packs, plan.lengths, tokens,
                           recompute_of_stage(plan, stage), &communicator);
     }

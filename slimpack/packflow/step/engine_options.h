@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/packflow/ranks/link_times.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/world.h"
 #include "slimpack/plan/plan.h"
@@ -28,6 +30,9 @@ struct EngineOptions {
   std::uint64_t seed = 0;
   bool pin_threads = false;
   ClockKind clock = ClockKind::kWall;
+  CpCommType cp_comm_type = CpCommType::kDirect;  ///< between replicas that share MicroPacks
+  /// Over which messages of threads travel; nullopt: they take no time. REQUIRES: virtual time.
+  std::optional<LinkUse> links = std::nullopt;
   at::Device device = at::Device(at::kCPU);  ///< of all ranks of this process
   bool deterministic = true;                 ///< the device computes the same bits in every run
   /// Which of the ranks are threads of this process; null = all. Outlives the engine.

@@ -22,7 +22,7 @@ std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLe
   std::vector<RowShare> shares(lengths.size());
   for (const MicroPack& pack : packs.forward)
     for (std::size_t s = 0; s < pack.slices.size(); ++s)
-      shares[pack.slices[s].sequence.index()] = PackShare(pack, replica).of(s);
+      shares[pack.slices[s].sequence.index()] = PackShare(pack, replica).in_attention().of(s);
   return shares;
 }
 
@@ -190,8 +190,16 @@ void StageStep::require_drained() const {
 
 StageStep::ActionInput StageStep::action_input(const MicroPack& pack, const TensorRows& rows,
                                                const AttentionExchange* exchange) const {
-  return {pack, rows, rope_.rows(held(pack)),
-          pack_runs(held(pack), parameters_.buckets.front().values_N, shape_.head_dim), exchange};
+  const PackShare attending = held(pack).in_attention();
+  ActionInput input{pack,
+                    rows,
+                    rope_.rows(attending),
+                    pack_runs(attending, parameters_.buckets.front().values_N, shape_.head_dim),
+                    std::nullopt,
+                    exchange};
+  if (!pack.row_zones.empty())
+    input.remap.emplace(pack, communicator_->context(pack.replicas), parameters_.device());
+  return input;
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& input) {
@@ -205,6 +213,8 @@ LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& inpu
           .rope = input.rope,
           .runs = input.runs,
           .group = input.pack.replicas > 1 ? &communicator_->context(input.pack.replicas) : nullptr,
+          .cp_comm_type = place_.cp_comm_type,
+          .remap = input.remap ? &*input.remap : nullptr,
           .rows = input.rows,
           .recompute = recompute_of(recompute_, layer),
           .exchange = input.exchange != nullptr && layer < input.exchange->layers ? input.exchange

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "slimpack/packflow/kernels/head.h"
@@ -18,17 +19,19 @@
 #include "slimpack/packflow/stores/kv_store.h"
 #include "slimpack/packflow/stores/row_store.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
-/// Where a stage stands in the model, and on which rank.
+/// Where a stage stands in the model, on which rank, and what it shares with other ranks.
 struct StagePlace {
   bool first = true;
   bool last = true;
   RowHolder holder = {};
   bool spread_vocabulary = false;
+  CpCommType cp_comm_type = CpCommType::kDirect;
 
   /// Whether the stage has the embedding, or the head, whole.
   [[nodiscard]] bool embeds() const { return first && !spread_vocabulary; }
@@ -116,6 +119,7 @@ class StageStep {
     const TensorRows& rows;
     RopeRows rope;
     std::vector<PackRun> runs;
+    std::optional<RowRemap> remap;
     const AttentionExchange* exchange;
   };
   [[nodiscard]] ActionInput action_input(const MicroPack& pack, const TensorRows& rows,

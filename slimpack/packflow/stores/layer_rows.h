@@ -31,6 +31,12 @@ struct LayerRows {
     return t == &x_TH || t == &middle_TH || t == &attention_norm.n || t == &attention_norm.rstd ||
            t == &mlp_norm.n || t == &mlp_norm.rstd;
   }
+  /// Whether it has the rows with which the rank attends.
+  [[nodiscard]] bool in_attention(std::size_t tensor) const {
+    const at::Tensor* const t = all()[tensor];
+    return t == &q_TND || t == &k_TGD || t == &out_TND || t == &lse_TN || t == &q_norm.n ||
+           t == &q_norm.rstd || t == &k_norm.n || t == &k_norm.rstd;
+  }
   static constexpr std::size_t kTensors = 16;
   [[nodiscard]] std::array<const at::Tensor*, kTensors> all() const {
     return pointers<const at::Tensor>(*this);

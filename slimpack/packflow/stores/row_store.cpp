@@ -10,23 +10,35 @@
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {
+namespace {
+
+/// By backward pack, of the part of what the holder's replica has that `part` selects.
+template <class Part>
+std::vector<std::vector<RowSegment>> segments_of(const PackPlan& packs, Part part,
+                                                 const RowHolder& holder) {
+  return regroup(packs, [&](const MicroPack& pack, std::size_t slice) {
+    return part(PackShare(pack, holder.replica)).of(slice);
+  });
+}
+
+}  // namespace
 
 RowStore::RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder,
                    std::vector<bool> offloads)
-    : segments_(regroup(packs,
-                        [&](const MicroPack& pack, std::size_t slice) {
-                          return PackShare(pack, holder.replica).of(slice);
-                        })),
-      hidden_segments_(regroup(
-          packs,
-          [&](const MicroPack& pack, std::size_t slice) {
-            return PackShare(pack, holder.replica).hidden(holder.tensor, holder.index).of(slice);
-          })),
+    : segments_(segments_of(
+          packs, [&](const PackShare& held) { return held; }, holder)),
+      attention_segments_(segments_of(
+          packs, [&](const PackShare& held) { return held.in_attention(); }, holder)),
+      hidden_segments_(segments_of(
+          packs, [&](const PackShare& held) { return held.hidden(holder.tensor, holder.index); },
+          holder)),
       kept_(layers, std::vector<Kept>(packs.forward.size())),
       none_(layers),
       offloads_(std::move(offloads)) {
-  for (const MicroPack& pack : packs.forward)
-    forward_rows_.push_back(PackShare(pack, holder.replica).rows());
+  for (const MicroPack& pack : packs.forward) {
+    const PackShare held(pack, holder.replica);
+    forward_rows_.push_back(held.rows() + held.in_attention().rows());
+  }
 }
 
 void RowStore::put(PackId forward, std::size_t layer, LayerRows rows) {
@@ -60,7 +72,11 @@ void RowStore::remember_form(std::size_t layer, const LayerRows& rows) {
 }
 
 const std::vector<RowSegment>& RowStore::segments(PackId backward, std::size_t tensor) const {
-  return (LayerRows().hidden(tensor) ? hidden_segments_ : segments_).at(backward.index());
+  const LayerRows rows;
+  return (rows.hidden(tensor)         ? hidden_segments_
+          : rows.in_attention(tensor) ? attention_segments_
+                                      : segments_)
+      .at(backward.index());
 }
 
 RowParts RowStore::parts(PackId backward, std::size_t layer) const {
@@ -109,12 +125,13 @@ BackwardRows RowStore::gather(PackId backward, std::size_t layer) {
 }
 
 void RowStore::release(PackId backward, std::size_t layer) {
-  for (const RowSegment& segment : segments_.at(backward.index())) {
-    Kept& kept = kept_.at(layer).at(segment.forward.index());
-    SLIMPACK_CHECK(kept.unused >= segment.rows);
-    kept.unused -= segment.rows;
-    if (kept.unused == Tokens(0)) kept.rows = LayerRows{};
-  }
+  for (const auto* const segments : {&segments_, &attention_segments_})
+    for (const RowSegment& segment : segments->at(backward.index())) {
+      Kept& kept = kept_.at(layer).at(segment.forward.index());
+      SLIMPACK_CHECK(kept.unused >= segment.rows);
+      kept.unused -= segment.rows;
+      if (kept.unused == Tokens(0)) kept.rows = LayerRows{};
+    }
 }
 
 bool RowStore::empty() const {

@@ -29,7 +29,8 @@ class RowStore {
  public:
   /// `layers` counts the places per MicroPack: the stage's layers, and on the last stage one more
   /// for the head's input. Rows are those of `holder`: its own rows of hidden states and of
-  /// normalised values, and all rows of its replica of everything else. `offloads`: by layer, those
+  /// normalised values, and all rows of its replica of everything else; of queries and results of
+  /// attention those with which it attends. `offloads`: by layer, those
   /// that keep their rows in host memory, on any device but a CPU; places beyond its end do not.
   RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder = {},
            std::vector<bool> offloads = {});
@@ -59,7 +60,8 @@ class RowStore {
  private:
   struct Kept {
     LayerRows rows;
-    Tokens unused;  ///< rows that no backward MicroPack has released yet
+    /// Rows that no backward MicroPack has released yet, in attention and outside of it.
+    Tokens unused;
   };
   void remember_form(std::size_t layer, const LayerRows& rows);
   [[nodiscard]] bool offloads(std::size_t layer) const {
@@ -68,10 +70,11 @@ class RowStore {
   [[nodiscard]] RowParts parts(PackId backward, std::size_t layer) const;
   [[nodiscard]] const std::vector<RowSegment>& segments(PackId backward, std::size_t tensor) const;
 
-  std::vector<Tokens> forward_rows_;
-  std::vector<std::vector<RowSegment>> segments_;         ///< by backward pack: the replica's rows
-  std::vector<std::vector<RowSegment>> hidden_segments_;  ///< likewise: the holder's own
-  std::vector<std::vector<Kept>> kept_;                   ///< [layer][forward pack]
+  std::vector<Tokens> forward_rows_;               ///< Kept::unused to begin with
+  std::vector<std::vector<RowSegment>> segments_;  ///< by backward pack: the replica's rows
+  std::vector<std::vector<RowSegment>> attention_segments_;  ///< likewise: those in attention
+  std::vector<std::vector<RowSegment>> hidden_segments_;     ///< likewise: the holder's own
+  std::vector<std::vector<Kept>> kept_;                      ///< [layer][forward pack]
   std::vector<LayerRows> none_;  ///< by layer: the kept tensors, without rows, on the device
   std::vector<bool> offloads_;
   std::optional<HostRows> host_;  ///< once anything is offloaded

@@ -19,13 +19,13 @@ using slimpack::testing::MailGroup;
 
 /// Runs work(collective, member) for all members of a group of processes, each on a thread.
 template <class Work>
-void on_processes(std::int32_t size, Mail& mail, const Work& work) {
+void on_processes(std::int32_t size, Mail& mail, const Work& work, std::int32_t route_over = 0) {
   std::vector<std::jthread> threads;
   for (std::int32_t m = 0; m < size; ++m)
     threads.emplace_back([&, m] {
       const MailGroup member(fmt::format("member {} of {}", m, size), m, size, mail);
       ProcessPeers peers({GroupKind::kData, size}, member.name());
-      Collective group = process_collective(peers);
+      Collective group = process_collective(peers, route_over);
       work(group, m);
     });
 }
@@ -143,6 +143,66 @@ TEST_P(ProcessCollective, ExchangesRowsAsThreadsDo) {
 }
 
 // Nine members are three blocks of three; 23 are four of five or six; 64 are eight of eight.
+/// Two tensors of rows that say where they come from. Members pass different numbers of rows.
+std::vector<std::int64_t> rows_of_members(const Zone& circle) {
+  std::vector<std::int64_t> rows;
+  for (std::int32_t m = 0; m < circle.size; ++m) rows.push_back(m * 3 % 7);  // some have none
+  return rows;
+}
+
+TEST_P(ProcessCollective, ShiftsArriveWhateverNodesTheyAreRoutedOver) {
+  const std::int32_t size = GetParam();
+  const Zone circle{size > 4 ? 1 : 0, size > 4 ? size - 2 : size};
+  const std::vector<std::int64_t> rows = rows_of_members(circle);
+  for (const std::int32_t route_over : {0, 1, 2, 3, 4}) {
+    Mail mail;
+    on_processes(
+        size, mail,
+        [&](Collective& group, std::int32_t m) {
+          if (!circle.has(m)) return;
+          const std::int32_t place = m - circle.first;
+          const auto own = [&](double tag) {
+            return at::full({rows[static_cast<std::size_t>(place)], 2}, tag + place, at::kDouble);
+          };
+          // Two under way at a time. Nobody passes to itself.
+          const std::int32_t back = circle.size == 2 ? -1 : -2;
+          for (const std::int32_t step : {1, back})
+            group.shifts().start_shift({own(0), own(100)}, circle, step, rows);
+          for (const std::int32_t step : {1, back}) {
+            const auto got = group.shifts().finish_shift(circle);
+            const std::int32_t from = ((place - step) % circle.size + circle.size) % circle.size;
+            const std::int64_t count = rows[static_cast<std::size_t>(from)];
+            EXPECT_TRUE(at::equal(got[0], at::full({count, 2}, 0.0 + from, at::kDouble)));
+            EXPECT_TRUE(at::equal(got[1], at::full({count, 2}, 100.0 + from, at::kDouble)));
+          }
+        },
+        route_over);
+    EXPECT_TRUE(mail.empty());
+  }
+}
+
+TEST_P(ProcessCollective, GivesEachMemberWhatIsMeantForIt) {
+  const std::int32_t size = GetParam();
+  // Of member `from` for member `to`: so many rows, each 1000 · from + to.
+  const auto count = [](std::int32_t from, std::int32_t to) { return (from + 2 * to) % 4; };
+  const auto work = [&](Collective& group, std::int32_t m) {
+    std::vector<at::Tensor> given;
+    std::vector<std::int64_t> counts;
+    for (std::int32_t other = 0; other < size; ++other) {
+      given.push_back(at::full({count(m, other), 3}, 1000.0 * m + other, at::kDouble));
+      counts.push_back(count(other, m));
+    }
+    const std::vector<at::Tensor> taken = group.rows().all_to_all(std::move(given), counts);
+    for (std::int32_t from = 0; from < size; ++from)
+      EXPECT_TRUE(at::equal(taken[static_cast<std::size_t>(from)],
+                            at::full({count(from, m), 3}, 1000.0 * from + m, at::kDouble)));
+  };
+  Mail mail;
+  on_processes(size, mail, work);
+  EXPECT_TRUE(mail.empty());
+  on_threads(size, work);
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, ProcessCollective, ::testing::Values(1, 2, 5, 8, 9, 16, 23, 64));
 
 TEST(ProcessCollective, OfManyMembersTalksToFew) {

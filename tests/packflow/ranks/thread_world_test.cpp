@@ -361,7 +361,7 @@ TEST(ThreadWorld, HandsTensorsOverInACircle) {
   Job job({.replicas = 3});
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
     for (const std::int32_t step : {1, 2, -1}) {
-      c.data().shifts().start_shift({number(r), number(r + 10)}, {0, 3}, step, 1);
+      c.data().shifts().start_shift({number(r), number(r + 10)}, {0, 3}, step, {1, 1, 1});
       const auto got = c.data().shifts().finish_shift({0, 3});
       const int from = (r - step + 3) % 3;
       EXPECT_EQ(value_of(got[0]), from);
@@ -377,12 +377,12 @@ TEST(ThreadWorld, CirclesOfSomeMembersShiftWithoutTheOthers) {
   on_ranks(job, 4, [&](std::int32_t r, Communicator& c) {
     Shifts& shifts = c.data().shifts();
     if (r == 3) return;
-    shifts.start_shift({number(r)}, kWide, 1, 1);
+    shifts.start_shift({number(r)}, kWide, 1, {1, 1, 1});
     if (r == 0) {
       EXPECT_EQ(value_of(shifts.finish_shift(kWide)[0]), 2);
       return;
     }
-    shifts.start_shift({number(r + 10)}, kNarrow, -1, 1);
+    shifts.start_shift({number(r + 10)}, kNarrow, -1, {1, 1});
     EXPECT_EQ(value_of(shifts.finish_shift(kNarrow)[0]), 3 - r + 10);
     EXPECT_EQ(value_of(shifts.finish_shift(kWide)[0]), r - 1);
   });
@@ -391,8 +391,8 @@ TEST(ThreadWorld, CirclesOfSomeMembersShiftWithoutTheOthers) {
 TEST(ThreadWorld, FinishesShiftsInTheOrderInWhichTheyBegan) {
   Job job({.replicas = 3});
   on_ranks(job, 3, [&](std::int32_t r, Communicator& c) {
-    c.data().shifts().start_shift({number(r)}, {0, 3}, 1, 1);
-    c.data().shifts().start_shift({number(r + 10)}, {0, 3}, -1, 1);
+    c.data().shifts().start_shift({number(r)}, {0, 3}, 1, {1, 1, 1});
+    c.data().shifts().start_shift({number(r + 10)}, {0, 3}, -1, {1, 1, 1});
     EXPECT_EQ(c.data().gathering().sum(1), 3);  // other calls may come between
     EXPECT_EQ(value_of(c.data().shifts().finish_shift({0, 3})[0]), (r + 2) % 3);
     EXPECT_EQ(value_of(c.data().shifts().finish_shift({0, 3})[0]), (r + 1) % 3 + 10);
@@ -409,7 +409,7 @@ TEST(ThreadWorld, WhatIsHandedOverCountsOnItsReceiverAlone) {
     reset_peak(kFirstRank + r);
     std::vector<at::Tensor> given{at::zeros({100}, at::kDouble)};
     const void* const data = given[0].const_data_ptr();
-    c.data().shifts().start_shift(std::move(given), {0, 2}, 1, 100);
+    c.data().shifts().start_shift(std::move(given), {0, 2}, 1, {100, 100});
     const auto got = c.data().shifts().finish_shift({0, 2});
     EXPECT_NE(got[0].const_data_ptr(), data);
     c.data().barrier();

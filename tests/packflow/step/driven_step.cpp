@@ -80,17 +80,28 @@ struct ScheduledPlan {
   std::vector<Schedule> schedules;
 };
 
+testing::Zoning zoning_of(const JsonFields& step) {
+  const auto is = [&](const char* key) { return step.has(key) && step.boolean(key); };
+  return is("remapped") ? testing::Zoning::kRemapped
+         : is("zoned")  ? testing::Zoning::kZones
+                        : testing::Zoning::kWhole;
+}
+
+CpCommType comm_type_of(const JsonFields& step) {
+  const std::string name = step.has("cp_comm_type") ? step.text("cp_comm_type") : "direct";
+  return name == "p2p"          ? CpCommType::kP2P
+         : name == "all_gather" ? CpCommType::kAllGather
+                                : CpCommType::kDirect;
+}
+
 /// Several replicas, merged sequences, split backwards and tensor-parallel ranks, all at random.
 ScheduledPlan random_step(const JsonFields& step, const Costs& cost,
                           const SequenceLengths& lengths) {
   Rng rng(static_cast<std::uint64_t>(step.integer("random")));
   const StageLayout layout = layout_of(step, cost, lengths);
   ScheduledPlan out;
-  out.plan =
-      testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")),
-                           layout.stages(), testing::MergedAt::kAnywhere,
-                           step.has("zoned") && step.boolean("zoned") ? testing::Zoning::kZones
-                                                                      : testing::Zoning::kWhole);
+  out.plan = testing::random_step(rng, lengths, static_cast<std::size_t>(step.integer("dp")),
+                                  layout.stages(), testing::MergedAt::kAnywhere, zoning_of(step));
   out.plan.layout = layout;
   for (const auto& name : step.array("recompute"))
     out.plan.recompute.push_back(*recompute_from(name.get<std::string>()));
@@ -120,6 +131,15 @@ ScheduledPlan read_step(const std::filesystem::path& file) {
 
 bool exchanges_context(const JsonFields& step) {
   return step.has("exchange_context") && step.boolean("exchange_context");
+}
+
+/// From a file, at random, or planned.
+ScheduledPlan made_step(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
+  if (step.has("plan_file")) return read_step(step.text("plan_file"));
+  if (step.has("random")) return random_step(step, cost, lengths);
+  ScheduledPlan made{make_plan(step, cost, lengths), {}};
+  made.schedules.push_back(make_schedule(step, made.plan, cost));
+  return made;
 }
 
 /// Result: the number of exchanges.
@@ -171,15 +191,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   const Dtype dtype = dtype_of(step.text("dtype"));
   const Costs cost = cost_from_hardware(shape, dtype, HardwareSpec{});
   const bool random = step.has("random");
-  ScheduledPlan made;
-  if (step.has("plan_file")) {
-    made = read_step(step.text("plan_file"));
-  } else if (random) {
-    made = random_step(step, cost, lengths);
-  } else {
-    made.plan = make_plan(step, cost, lengths);
-    made.schedules.push_back(make_schedule(step, made.plan, cost));
-  }
+  ScheduledPlan made = made_step(step, cost, lengths);
   const StepPlan& plan = made.plan;
   require_valid_plan(plan, "plan");
   const std::int64_t exchanges = exchanges_context(step) ? put_exchanges_in(made) : 0;
@@ -192,6 +204,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
                  .tensor = random ? static_cast<std::int32_t>(step.integer("tp")) : 1,
                  .exchange_context = exchanges_context(step),
                  .context = shape.max_positions,
+                 .cp_comm_type = comm_type_of(step),
                  .device = find_device(device_of(step)),
                  .process = process,
                  .should_stop = {}});

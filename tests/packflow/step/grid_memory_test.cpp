@@ -265,6 +265,20 @@ TEST(GridMemory, OfZonesIsAtMostWhatIsPredicted) {
   ratios.print("zones");
 }
 
+TEST(GridMemory, OfRingsAndGatheredKeysIsAtMostWhatIsPredicted) {
+  constexpr Bounds kUpperBound{0.98, 1.2};
+  for (const CpCommType type : {CpCommType::kP2P, CpCommType::kAllGather}) {
+    Ratios ratios;
+    for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+      GridStep step = random_grid_step(seed, testing::Zoning::kZones);
+      step.cost.cp_comm_type = type;
+      compare(step, fmt::format("{}, seed {}, tp {}", to_string(type), seed, step.cost.tp), kLeast,
+              kUpperBound, ratios);
+    }
+    ratios.print(std::string(to_string(type)));
+  }
+}
+
 TEST(GridMemory, OfAnEnginesThreadsIsWithinTwoPercent) {
   // On one stage no inputs wait: whatever the machine is doing, threads hold what is predicted.
   Ratios ratios;

@@ -66,7 +66,8 @@ class OrderedRanks {
             StagePlace{s == 0,
                        s == grid_.stages() - 1,
                        {place.replica, grid_.tensor, place.tensor},
-                       grid_.spread_vocabulary},
+                       grid_.spread_vocabulary,
+                       cost.cp_comm_type},
             parameters, rope_, packs(place.replica), plan.lengths, tokens,
             recompute_of_stage(plan, StageId(s)), own.communicator.get());
       }

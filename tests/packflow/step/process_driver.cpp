@@ -20,6 +20,11 @@ NB_MODULE(process_driver, m) {
       .def(nb::init<std::int32_t, std::int32_t, std::int32_t, std::int32_t, bool, bool>(),
            nb::arg("pipeline"), nb::arg("replicas"), nb::arg("tensor"), nb::arg("stages_per_rank"),
            nb::arg("spread_vocabulary"), nb::arg("exchange_context"));
+  // Routed over nodes of so many ranks.
+  m.def("routed", [](RankGrid grid, std::int32_t ranks) {
+    grid.route_over = ranks;
+    return grid;
+  });
   m.def("group_ranks", [](const RankGrid& grid, std::int32_t rank) {
     std::vector<std::vector<std::int32_t>> out;
     for (const RankGroup& group : process_groups(grid, rank)) {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from driver import BUILD, run_driver, write_step
-from gradients_test import assert_same_gradients, random_grid, with_stages_per_rank
+from gradients_test import assert_same_gradients, random_grid, with_stages_per_rank, with_zones
 from hugging_face import loss_and_backward, make_model, use_fp64_casts
 from processes import job
 from safetensors.torch import load_file
@@ -29,7 +29,9 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
         family, sizes, sequences, plan = with_stages_per_rank(case, stages) if stages > 1 else case
         plan["spread_vocabulary"] = i >= 2 * len(GRIDS[ranks]) + len(rings)
         plan["exchange_context"] = i % 2 == 1
-        plan["zoned"] = i >= len(GRIDS[ranks]) and plan["dp"] > 1
+        if i >= len(GRIDS[ranks]) and plan["dp"] > 1:
+            with_zones(plan, i)
+            plan["route_over"] = i % 3 * 2  # straight, or over nodes of two or four ranks
         model = use_fp64_casts(make_model(family, i, torch.float64, **sizes))
         folder = tmp_path / str(i)
         cases.append((model, sequences, plan, folder))

@@ -91,6 +91,11 @@ class WatchedRowExchange final : public RowExchange {
     return group_.watched("reduce_scatter_rows", {part},
                           [&] { return inner().reduce_scatter_rows(part, rows); });
   }
+  std::vector<at::Tensor> all_to_all(std::vector<at::Tensor> given,
+                                     const std::vector<std::int64_t>& counts) override {
+    return group_.watched("all_to_all", given,
+                          [&] { return inner().all_to_all(std::move(given), counts); });
+  }
 
  private:
   RowExchange& inner() { return group_.group().rows(); }
@@ -101,7 +106,7 @@ class WatchedShifts final : public Shifts {
  public:
   explicit WatchedShifts(WatchedGroup group) : group_(std::move(group)) {}
   void start_shift(std::vector<at::Tensor> tensors, const Zone& circle, std::int32_t step,
-                   std::int64_t rows) override {
+                   const std::vector<std::int64_t>& rows) override {
     group_.watched("start_shift", {},
                    [&] { inner().start_shift(std::move(tensors), circle, step, rows); });
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -80,8 +81,9 @@ inline RandomRun random_run(Rng& rng) {
   const auto ranks = 1 + static_cast<std::int32_t>(rng.below(3));
   const std::int32_t stages_per_rank =
       ranks > 1 && rng.below(3) == 0 ? 2 + static_cast<std::int32_t>(rng.below(2)) : 1;
-  StepPlan plan = random_step(rng, ranks * stages_per_rank, MergedAt::kAnywhere,
-                              rng.below(2) == 0 ? Zoning::kZones : Zoning::kWhole);
+  StepPlan plan =
+      random_step(rng, ranks * stages_per_rank, MergedAt::kAnywhere,
+                  std::array{Zoning::kWhole, Zoning::kZones, Zoning::kRemapped}[rng.below(3)]);
   plan.layout.stages_per_rank = stages_per_rank;
   plan.layout.spread_vocabulary = ranks > 1 && rng.below(3) == 0;
   const std::int32_t tensor = 1 << rng.below(3);

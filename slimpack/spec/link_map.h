@@ -25,9 +25,9 @@ struct LinkMap {
   bool operator==(const LinkMap&) const = default;
 };
 
-/// Of a machine whose ranks_per_node ranks share so many NICs, with what each has of them when all
-/// send (link_bytes_per_second).
-[[nodiscard]] LinkMap link_map(const HardwareSpec& hardware, std::int32_t nics_per_node);
+/// Of a machine. Its NICs carry together what all its ranks send (link_bytes_per_second); a rank
+/// with several of them uses these as one.
+[[nodiscard]] LinkMap link_map(const HardwareSpec& hardware);
 
 /// Nanoseconds of one transfer between two ranks of different nodes, over the sender's own NIC.
 [[nodiscard]] double direct_transfer(const LinkMap& links, double bytes);

@@ -1,4 +1,4 @@
-#include "slimpack/zones/link_map.h"
+#include "slimpack/spec/link_map.h"
 
 #include <algorithm>
 
@@ -10,14 +10,15 @@ constexpr double kNanosPerMicro = 1e3;
 
 }  // namespace
 
-LinkMap link_map(const HardwareSpec& hardware, std::int32_t nics_per_node) {
+LinkMap link_map(const HardwareSpec& hardware) {
+  const std::int32_t nics = std::min(hardware.nics_per_node, hardware.ranks_per_node);
   return {.ranks_per_node = hardware.ranks_per_node,
-          .nics_per_node = nics_per_node,
+          .nics_per_node = nics,
           .node_latency = hardware.node_link_latency_us * kNanosPerMicro,
           .node_per_byte = kNanosPerSecond / hardware.node_link_bytes_per_second,
           .nic_latency = hardware.link_latency_us * kNanosPerMicro,
-          .nic_per_byte = kNanosPerSecond / hardware.link_bytes_per_second * nics_per_node /
-                          hardware.ranks_per_node};
+          .nic_per_byte =
+              kNanosPerSecond / hardware.link_bytes_per_second * nics / hardware.ranks_per_node};
 }
 
 double direct_transfer(const LinkMap& links, double bytes) {

@@ -1,4 +1,4 @@
-#include "slimpack/zones/link_map.h"
+#include "slimpack/spec/link_map.h"
 
 #include <gtest/gtest.h>
 
@@ -17,11 +17,12 @@ constexpr LinkMap kLinks{.ranks_per_node = 4,
 TEST(LinkMap, IsThatOfAHardwareFile) {
   HardwareSpec hardware;
   hardware.ranks_per_node = 4;
+  hardware.nics_per_node = 2;
   hardware.node_link_bytes_per_second = 1e9;
   hardware.node_link_latency_us = 0.1;
   hardware.link_bytes_per_second = 0.5e8;  // of each of two ranks that share a NIC
   hardware.link_latency_us = 1;
-  EXPECT_EQ(link_map(hardware, 2), kLinks);
+  EXPECT_EQ(link_map(hardware), kLinks);
   EXPECT_EQ(kLinks.node(3), 0);
   EXPECT_EQ(kLinks.node(4), 1);
 }

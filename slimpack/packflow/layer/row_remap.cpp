@@ -1,0 +1,72 @@
+#include "slimpack/packflow/layer/row_remap.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+
+#include <numeric>
+#include <utility>
+
+#include "slimpack/packflow/device/tensor.h"
+#include "slimpack/plan/row_share.h"
+
+namespace slimpack {
+namespace {
+
+/// The member that has a position of a sequence.
+std::size_t member_of(const Zone& zone, std::int64_t position) {
+  return static_cast<std::size_t>(zone.first + position % zone.size);
+}
+
+/// By member, the numbers of rows that `own` has of the slices and the member has in its zone.
+template <class OwnZone, class OtherZone>
+std::vector<at::Tensor> rows_by_member(const MicroPack& pack, std::int32_t own, OwnZone own_zone,
+                                       OtherZone other_zone, at::Device device) {
+  std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(pack.replicas));
+  std::int64_t row = 0;
+  for (std::size_t s = 0; s < pack.slices.size(); ++s) {
+    const RowShare share = row_share(own_zone(s), own);
+    if (share.replicas == 0) continue;
+    const Slice& slice = pack.slices[s];
+    for (std::int64_t position = share.first(slice).count(); position < slice.end.count();
+         position += share.replicas)
+      rows[member_of(other_zone(s), position)].push_back(row++);
+  }
+  std::vector<at::Tensor> result;
+  for (const std::vector<std::int64_t>& of_member : rows)
+    result.push_back(put_on(at::tensor(of_member, at::kLong), device));
+  return result;
+}
+
+}  // namespace
+
+RowRemap::RowRemap(const MicroPack& pack, Collective& group, at::Device device) : group_(group) {
+  const auto holds = [&](std::size_t slice) { return pack.row_zone(slice); };
+  const auto attends = [&](std::size_t slice) { return pack.zone(slice); };
+  held_ = rows_by_member(pack, group.index(), holds, attends, device);
+  attending_ = rows_by_member(pack, group.index(), attends, holds, device);
+}
+
+at::Tensor RowRemap::to_attention(const at::Tensor& held) const {
+  return moved(held, held_, attending_);
+}
+
+at::Tensor RowRemap::from_attention(const at::Tensor& attending) const {
+  return moved(attending, attending_, held_);
+}
+
+at::Tensor RowRemap::moved(const at::Tensor& own, const RowsByMember& leaving,
+                           const RowsByMember& coming) const {
+  std::vector<at::Tensor> given;
+  std::vector<std::int64_t> counts;
+  for (const at::Tensor& rows : leaving) given.push_back(own.index_select(0, rows));
+  for (const at::Tensor& rows : coming) counts.push_back(rows.numel());
+  std::vector<at::Tensor> taken = group_.rows().all_to_all(std::move(given), counts);
+  std::vector<std::int64_t> sizes = own.sizes().vec();
+  sizes[0] = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  at::Tensor result = at::empty(sizes, own.options());
+  for (std::size_t m = 0; m < taken.size(); ++m)
+    result.index_copy_(0, coming[m], std::exchange(taken[m], {}));
+  return result;
+}
+
+}  // namespace slimpack
