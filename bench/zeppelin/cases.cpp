@@ -56,12 +56,13 @@ std::vector<Cluster> zeppelin_clusters() {
   HardwareSpec a800 = read_hardware(repository_file("hardware/a100.toml"));
   a800.name = "A800";
   a800.node_link_bytes_per_second = 200e9;
+  a800.nics_per_node = 4;
   a800.link_bytes_per_second = 12.5e9;
   HardwareSpec h800 = read_hardware(repository_file("hardware/h100.toml"));
   h800.name = "H800";
   h800.node_link_bytes_per_second = 200e9;
   h800.link_bytes_per_second = 50e9;
-  return {{"A800", a800, 4}, {"H800", h800, 8}};
+  return {{"A800", a800}, {"H800", h800}};
 }
 
 std::vector<NamedModel> zeppelin_models() {
@@ -93,7 +94,7 @@ double Batch::step_time(double forward, double backward) const {
 
 Batch make_batch(const Cluster& cluster, const ModelShape& shape, const std::string& kind,
                  std::int32_t ranks, std::uint64_t seed) {
-  const LinkMap links = link_map(cluster.hardware, cluster.nics_per_node);
+  const LinkMap links = link_map(cluster.hardware);
   // Rings over all NICs: each node passes all of it on once.
   const double element =
       static_cast<double>(shape.parameters()) * links.nic_per_byte / links.nics_per_node;

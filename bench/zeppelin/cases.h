@@ -14,7 +14,6 @@ namespace slimpack::bench {
 struct Cluster {
   std::string name;
   HardwareSpec hardware;
-  std::int32_t nics_per_node = 8;
 };
 /// A800 with 4 NICs of 200 Gb/s for eight GPUs, and H800 with one of 400 Gb/s for each.
 [[nodiscard]] std::vector<Cluster> zeppelin_clusters();
