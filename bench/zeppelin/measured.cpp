@@ -41,6 +41,7 @@ constexpr std::int32_t kRanksPerNode = 4;
 struct Options {
   Tokens tokens{16'384};
   std::int64_t layers = 2;
+  std::int64_t hidden = 256;
   int repetitions = 3;
   std::uint64_t seed = 1;
   std::string batch;
@@ -50,6 +51,10 @@ struct Options {
 /// Every query head has a key head of its own, as in the models of the paper.
 ModelShape measured_model(const Options& options) {
   ModelShape shape = step_model(options.tokens, options.layers);
+  const std::int64_t wider = options.hidden / shape.hidden_size;
+  shape.hidden_size *= wider;
+  shape.intermediate_size *= wider;
+  shape.num_heads *= wider;
   shape.num_kv_heads = shape.num_heads;
   return shape;
 }
@@ -268,6 +273,8 @@ int main(int argc, char** argv) {
   app.add_option("--tokens", tokens, "of the batch (default 16384)")
       ->check(CLI::Range(1024, 1 << 20));
   app.add_option("--layers", options.layers, "of the model (default 2)")->check(CLI::Range(1, 64));
+  app.add_option("--hidden", options.hidden, "size, 256 (default), 512, 768 or 1024")
+      ->check(CLI::IsMember({256, 512, 768, 1024}));
   app.add_option("--repetitions", options.repetitions, "of each way, in turn (default 3)")
       ->check(CLI::Range(1, 100));
   app.add_option("--batch", options.batch, "one of: long-tailed, one long, two local (default all)")
