@@ -40,7 +40,8 @@ RowMoves row_moves(const MicroPack& pack, const NodePlacement& placement) {
           static_cast<double>(pack.slices[s].length().count());
   std::vector<MemberMoves> members(static_cast<std::size_t>(pack.replicas));
   const std::int32_t on_node = placement.replicas_together();
-  for (const auto& [zones, count] : tokens)
+  for (const auto& [zones, tokens_of_zones] : tokens) {
+    const double count = tokens_of_zones;
     for_shares(zones.first, zones.second, [&](std::int32_t from, std::int32_t to, double share) {
       if (from == to) return;
       MemberMoves &a = members[static_cast<std::size_t>(from)],
@@ -49,6 +50,7 @@ RowMoves row_moves(const MicroPack& pack, const NodePlacement& placement) {
       (inside ? a.sent_inside : a.sent_outside) += share * count;
       (inside ? b.got_inside : b.got_outside) += share * count;
     });
+  }
   RowMoves most;
   for (const MemberMoves& m : members) {
     most.inside = std::max({most.inside, m.sent_inside, m.got_inside});
