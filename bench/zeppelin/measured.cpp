@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "bench/command.h"
 #include "bench/program.h"
 #include "bench/step_model.h"
 #include "bench/turns.h"

@@ -81,9 +81,11 @@ std::int64_t visitors(const LayerWidths& w, const MicroPack& pack) {
 }
 
 /// What is on its way while a visitor's rows are attended to: the next visitor's rows, and what the
-/// last visitor's gave. The first visitor has none before it, the last one none after it.
-std::int64_t on_the_way(const MicroPack& pack, std::int64_t next, std::int64_t returned) {
-  if (pack.replicas == 2) return 0;
+/// last visitor's gave. The first visitor has none before it, the last one none after it. Gathered
+/// keys are all there.
+std::int64_t on_the_way(const LayerWidths& w, const MicroPack& pack, std::int64_t next,
+                        std::int64_t returned) {
+  if (pack.replicas == 2 || w.comm == CpCommType::kAllGather) return 0;
   return pack.replicas == 3 ? std::max(next, returned) : next + returned;
 }
 
@@ -112,15 +114,14 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
   // Beyond the own result: keys and values of another replica, while those of the next one come.
   if (keys_travel(w, pack, false)) {
     const std::int64_t visiting = 2 * w.k * keys_of(pack);
-    const std::int64_t waiting =
-        w.comm == CpCommType::kAllGather ? 0 : on_the_way(pack, visiting, 0);
-    return visitors(w, pack) * visiting + waiting + std::max(part, merging);
+    return visitors(w, pack) * visiting + on_the_way(w, pack, visiting, 0) +
+           std::max(part, merging);
   }
   // Or another replica's queries and their result; and the results for the own queries, while they
   // are merged. The last visitor's result is there by then.
   const std::int64_t visiting = tokens * w.q, returned = tokens * result;
-  return std::max(visiting + part + on_the_way(pack, visiting, returned),
-                  merging + (pack.replicas > 3 ? visiting : 0) + on_the_way(pack, 0, returned));
+  return std::max(visiting + part + on_the_way(w, pack, visiting, returned),
+                  merging + (pack.replicas > 3 ? visiting : 0) + on_the_way(w, pack, 0, returned));
 }
 
 /// The peak of a slice's backward attention.
@@ -211,12 +212,10 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
   const std::int64_t tokens = pack.tokens().count();
   const std::int64_t keys = keys_of(pack);
   const std::int64_t queries = tokens * (3 * w.q + w.lse);
-  std::int64_t visiting = queries + on_the_way(pack, queries, tokens * w.q);
-  if (keys_travel(w, pack, true)) {
-    visiting = visitors(w, pack) * keys * (2 * w.k + w.gradients());
-    if (w.comm != CpCommType::kAllGather)
-      visiting += on_the_way(pack, keys * 2 * w.k, keys * w.gradients());
-  }
+  const std::int64_t visiting = keys_travel(w, pack, true)
+                                    ? visitors(w, pack) * keys * (2 * w.k + w.gradients()) +
+                                          on_the_way(w, pack, keys * 2 * w.k, keys * w.gradients())
+                                    : queries + on_the_way(w, pack, queries, tokens * w.q);
   const std::int64_t dq = tokens * (w.q / w.element * w.accumulator);
   LayerStores stores;
   std::int64_t done = 0, part = 0, dkv = 0;

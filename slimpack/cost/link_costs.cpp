@@ -148,14 +148,17 @@ void add_travel(const Job& job, double group, bool backward, double pair_nanos, 
   if (type == CpCommType::kAllGather) travel.hidden_per_pair = 0;
 }
 
+/// To the same coefficients of a MicroPack's time.
+template <class Time>
+void add(Time& time, const EdgeTime& more) {
+  time.per_pack += more.per_pack;
+  time.per_token += more.per_token;
+}
+
 /// Of all layers of one kind.
 void add_layer_links(const Job& job, LayerCosts& cost) {
   const auto pair_nanos = [](const PackCost& of_pass) {
     return of_pass.windowed() ? of_pass.per_window_pair : of_pass.per_pair;
-  };
-  const auto add = [](PackCost& time, const EdgeTime& collectives) {
-    time.per_pack += collectives.per_pack;
-    time.per_token += collectives.per_token;
   };
   add(cost.forward, layer_collectives(job, false));
   add(cost.backward, layer_collectives(job, true));
@@ -174,11 +177,6 @@ void add_transfers(Costs& cost, const Job& job) {
   const double directions = job.placement.stages > 2 ? 2 : 1;
   cost.transfer_latency += link.latency;
   cost.transfer_per_byte += directions * link.per_byte / job.tp;
-}
-
-void add(EdgeTime& time, const EdgeTime& more) {
-  time.per_pack += more.per_pack;
-  time.per_token += more.per_token;
 }
 
 }  // namespace

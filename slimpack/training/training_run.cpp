@@ -37,8 +37,7 @@ const RunConfig& require_trainable(const RunConfig& config, bool alone) {
   if (config.train.clock != ClockKind::kVirtual && !config.train.links.empty())
     invalid_input(
         "train.links is {}, but by the wall clock messages take as long as they do; leave it out, "
-        "or "
-        "set train.clock to virtual",
+        "or set train.clock to virtual",
         config.train.links.string());
   if (alone && ranks > kMaxTrackedRanks)
     invalid_input(

@@ -112,14 +112,25 @@ TEST(CheckPlan, NamesEachBrokenRuleOfMergedReplicas) {
       reports(plan, "sequence 0 is on replicas 1 to 2: a group of n begins at a multiple of n"));
 }
 
-/// The merged plan with sequence 0 on replica 0 alone, and sequence 1 on both.
-StepPlan zoned_plan() {
-  StepPlan plan = merged_plan();
+/// The plan with zones of either kind: one for sequence 0, and both replicas for sequence 1.
+StepPlan with_zones(StepPlan plan, std::vector<Zone> MicroPack::*zones, const Zone& of_sequence_0) {
   for (ReplicaPlan& replica : plan.replicas)
     for (const Pass pass : kWholePasses)
       for (MicroPack& pack : replica.packs.of(pass))
         for (const Slice& slice : pack.slices)
-          pack.zones.push_back(slice.sequence == SequenceId(0) ? Zone{0, 1} : Zone{0, 2});
+          (pack.*zones).push_back(slice.sequence == SequenceId(0) ? of_sequence_0 : Zone{0, 2});
+  return plan;
+}
+
+/// The merged plan with sequence 0 on replica 0 alone, and sequence 1 on both.
+StepPlan zoned_plan() {
+  return with_zones(merged_plan(), &MicroPack::zones, {0, 1});
+}
+
+/// Changes every replica's last MicroPack of a pass.
+template <class Change>
+StepPlan with_last_packs(StepPlan plan, Pass pass, Change change) {
+  for (ReplicaPlan& replica : plan.replicas) change(replica.packs.of(pass).back());
   return plan;
 }
 
@@ -131,11 +142,7 @@ TEST(CheckPlan, AcceptsZones) {
 
 TEST(CheckPlan, NamesEachBrokenRuleOfZones) {
   for (const Pass pass : kWholePasses) {
-    const auto changed = [&](auto change) {
-      StepPlan plan = zoned_plan();
-      for (ReplicaPlan& replica : plan.replicas) change(replica.packs.of(pass).back());
-      return plan;
-    };
+    const auto changed = [&](auto change) { return with_last_packs(zoned_plan(), pass, change); };
     EXPECT_TRUE(reports(changed([](MicroPack& pack) { pack.zones.emplace_back(); }), "zones for"));
     EXPECT_TRUE(reports(changed([](MicroPack& pack) { pack.zones[0].size = 3; }),
                         "its group has 2 members"));
@@ -158,13 +165,7 @@ TEST(CheckPlan, NamesEachBrokenRuleOfZones) {
 
 /// The zoned plan whose rows of sequence 0 lie on replica 1.
 StepPlan remapped_plan() {
-  StepPlan plan = zoned_plan();
-  for (ReplicaPlan& replica : plan.replicas)
-    for (const Pass pass : kWholePasses)
-      for (MicroPack& pack : replica.packs.of(pass))
-        for (const Slice& slice : pack.slices)
-          pack.row_zones.push_back(slice.sequence == SequenceId(0) ? Zone{1, 1} : Zone{0, 2});
-  return plan;
+  return with_zones(zoned_plan(), &MicroPack::row_zones, {1, 1});
 }
 
 TEST(CheckPlan, AcceptsRowZones) {
@@ -176,9 +177,7 @@ TEST(CheckPlan, AcceptsRowZones) {
 TEST(CheckPlan, NamesEachBrokenRuleOfRowZones) {
   for (const Pass pass : kWholePasses) {
     const auto changed = [&](auto change) {
-      StepPlan plan = remapped_plan();
-      for (ReplicaPlan& replica : plan.replicas) change(replica.packs.of(pass).back());
-      return plan;
+      return with_last_packs(remapped_plan(), pass, change);
     };
     EXPECT_TRUE(
         reports(changed([](MicroPack& pack) { pack.row_zones.emplace_back(); }), "row zones for"));

@@ -15,6 +15,12 @@ at::Tensor joined_rows(const std::vector<at::Tensor>& parts) {
   return parts.size() == 1 ? parts.front() : at::cat(parts);
 }
 
+at::Tensor empty_rows(const at::Tensor& tensor, std::int64_t rows) {
+  std::vector<std::int64_t> sizes = tensor.sizes().vec();
+  sizes[0] = rows;
+  return at::empty(sizes, tensor.options());
+}
+
 at::Tensor put_on(const at::Tensor& host, at::Device device) {
   return device.is_cpu() ? host : host.pin_memory().to(device, host.scalar_type(), true);
 }

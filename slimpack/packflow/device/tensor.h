@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,9 @@ namespace slimpack {
 
 /// The tensors one below the other; a single tensor is not copied. REQUIRES: at least one.
 [[nodiscard]] at::Tensor joined_rows(const std::vector<at::Tensor>& parts);
+
+/// An uninitialised tensor like `tensor`, with another number of rows.
+[[nodiscard]] at::Tensor empty_rows(const at::Tensor& tensor, std::int64_t rows);
 
 /// A host's tensor on a device; on a CPU the tensor itself. The host does not wait for the copy,
 /// which reads pinned memory.

@@ -2,7 +2,8 @@
 //
 // Each of g replicas holds every g-th token of a sequence (plan/row_share.h). A pass has g rounds:
 // in the first a member's queries meet its own keys, in each further one those of another member.
-// What travels (CpCommType) straight has fewer bytes (cost/context_travel.h):
+// CpCommType says how they come together. Straight from each member to each other one travels what
+// has fewer bytes (cost/context_travel.h):
 //  - Queries: keys and values stay, partial results come back and are merged by their log-sum-exp.
 //    What is sent does not grow with the prefix.
 //  - Keys and values of all tokens so far, which with grouped queries are narrow. Queries stay, and

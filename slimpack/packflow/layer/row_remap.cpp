@@ -1,6 +1,5 @@
 #include "slimpack/packflow/layer/row_remap.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 
 #include <numeric>
@@ -61,9 +60,8 @@ at::Tensor RowRemap::moved(const at::Tensor& own, const RowsByMember& leaving,
   for (const at::Tensor& rows : leaving) given.push_back(own.index_select(0, rows));
   for (const at::Tensor& rows : coming) counts.push_back(rows.numel());
   std::vector<at::Tensor> taken = group_.rows().all_to_all(std::move(given), counts);
-  std::vector<std::int64_t> sizes = own.sizes().vec();
-  sizes[0] = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  at::Tensor result = at::empty(sizes, own.options());
+  at::Tensor result =
+      empty_rows(own, std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
   for (std::size_t m = 0; m < taken.size(); ++m)
     result.index_copy_(0, coming[m], std::exchange(taken[m], {}));
   return result;

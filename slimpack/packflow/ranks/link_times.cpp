@@ -94,17 +94,13 @@ std::vector<double> GroupLinks::arrivals(const std::vector<Message>& messages, b
 }
 
 std::vector<double> GroupLinks::arrivals(const std::vector<Message>& messages) {
-  Queues direct = queues_, routed = queues_;
-  std::vector<double> times = arrivals(messages, false, direct);
-  if (use_.route && !messages.empty()) {
-    std::vector<double> by_route = arrivals(messages, true, routed);
-    if (std::ranges::max(by_route) < std::ranges::max(times)) {
-      queues_ = std::move(routed);
-      return by_route;
-    }
-  }
-  queues_ = std::move(direct);
-  return times;
+  if (!use_.route || messages.empty()) return arrivals(messages, false, queues_);
+  Queues straight = queues_, routed = queues_;
+  std::vector<double> times = arrivals(messages, false, straight);
+  std::vector<double> by_route = arrivals(messages, true, routed);
+  const bool sooner = std::ranges::max(by_route) < std::ranges::max(times);
+  queues_ = sooner ? std::move(routed) : std::move(straight);
+  return sooner ? by_route : times;
 }
 
 std::vector<Nanos> GroupLinks::shift(std::span<const GroupMessage> sent, std::int32_t step) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/ranks/mesh.h"
 #include "slimpack/packflow/ranks/process_shifts.h"
 
@@ -26,13 +27,6 @@ using Kind = Transfer::Kind;
 
 void wait_for(Travelling& messages) {
   for (ProcessPeers::Message& message : messages) message.wait();
-}
-
-/// An uninitialised tensor like `tensor`, with another number of rows.
-at::Tensor empty_rows(const at::Tensor& tensor, std::int64_t rows) {
-  std::vector<std::int64_t> sizes = tensor.sizes().vec();
-  sizes[0] = rows;
-  return at::empty(sizes, tensor.options());
 }
 
 /// Begins to send given(member) to every other one of `members`, and to receive taken(member) from

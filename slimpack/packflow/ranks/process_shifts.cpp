@@ -1,11 +1,10 @@
 #include "slimpack/packflow/ranks/process_shifts.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {
 namespace {
@@ -13,17 +12,6 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using Transfer = ProcessPeers::Transfer;
 using Kind = Transfer::Kind;
-
-/// Uninitialised tensors like these, with another number of rows.
-Tensors empty_like_rows(const Tensors& tensors, std::int64_t rows) {
-  Tensors result;
-  for (const at::Tensor& tensor : tensors) {
-    std::vector<std::int64_t> sizes = tensor.sizes().vec();
-    sizes[0] = rows;
-    result.push_back(at::empty(sizes, tensor.options()));
-  }
-  return result;
-}
 
 }  // namespace
 
@@ -68,7 +56,7 @@ ProcessShifts::Travelling ProcessShifts::pass_on(Shift& shift, std::int32_t Part
     // The receiver has room for all rows.
     for (const at::Tensor& room : shift.received)
       part.tensors.push_back(part.receiver == own ? room.narrow(0, part.begin, part.rows)
-                                                  : empty_like_rows({room}, part.rows).front());
+                                                  : empty_rows(room, part.rows));
     for (const at::Tensor& tensor : part.tensors)
       transfers.push_back({Kind::kReceive, tensor, circle.first + part.*from});
   }
@@ -82,7 +70,8 @@ void ProcessShifts::start_shift(Tensors tensors, const Zone& circle, std::int32_
     return (place % circle.size + circle.size) % circle.size;
   };
   Shift shift;
-  shift.received = empty_like_rows(tensors, rows[static_cast<std::size_t>(member(own - step))]);
+  const std::int64_t coming = rows[static_cast<std::size_t>(member(own - step))];
+  for (const at::Tensor& tensor : tensors) shift.received.push_back(empty_rows(tensor, coming));
   for (std::int32_t sender = 0; sender < circle.size; ++sender)
     for (Part& part :
          parts_of(circle, sender, member(sender + step), rows[static_cast<std::size_t>(sender)])) {

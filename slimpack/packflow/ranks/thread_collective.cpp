@@ -1,7 +1,5 @@
 #include "slimpack/packflow/ranks/thread_collective.h"
 
-#include <ATen/ops/empty.h>
-
 #include <deque>
 #include <map>
 #include <span>
@@ -10,6 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/ranks/mesh.h"
 
 namespace slimpack {
@@ -55,9 +54,7 @@ class ThreadRowExchange final : public RowExchange {
       : rounds_(std::move(rounds)), pairwise_(std::move(pairwise)) {}
 
   at::Tensor all_gather_rows(const at::Tensor& own, const MemberRows& rows) override {
-    std::vector<std::int64_t> sizes = own.sizes().vec();
-    sizes[0] = rows.rows();
-    at::Tensor all = at::empty(sizes, own.options());
+    at::Tensor all = empty_rows(own, rows.rows());
     {
       const auto bytes = Bytes(static_cast<std::int64_t>(own.nbytes()));
       const Tensors parts = rounds_.exchange(own, bytes * (rounds_.size() - 1));

@@ -1,7 +1,5 @@
 #include "slimpack/packflow/stores/row_store.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -64,10 +62,7 @@ void RowStore::remember_form(std::size_t layer, const LayerRows& rows) {
   if (std::ranges::any_of(none.all(), [](const at::Tensor* t) { return t->defined(); })) return;
   for (std::size_t i = 0; i < none.all().size(); ++i) {
     const at::Tensor& tensor = *rows.all()[i];
-    if (!tensor.defined()) continue;
-    std::vector<std::int64_t> sizes = tensor.sizes().vec();
-    sizes[0] = 0;
-    *none.all()[i] = at::empty(sizes, tensor.options());
+    if (tensor.defined()) *none.all()[i] = empty_rows(tensor, 0);
   }
 }
 
