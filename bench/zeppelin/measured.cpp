@@ -44,7 +44,13 @@ struct Options {
   int repetitions = 3;
   std::uint64_t seed = 1;
   std::string batch;
+  std::string links = "flops";
+  std::vector<std::string> ways;  ///< all if empty
   std::string json;
+
+  [[nodiscard]] bool has(const std::string& way) const {
+    return ways.empty() || std::ranges::find(ways, way) != ways.end();
+  }
 };
 
 /// Every query head has a key head of its own, as in the models of the paper.
@@ -60,21 +66,41 @@ ModelShape measured_model(const Options& options) {
 
 /// As far from the speed of a core as an A800's links are from its speed (about 200 TFLOP/s,
 /// 200 GB/s inside a node and 25 GB/s of each card in bf16; fp32 has twice the bytes).
-HardwareSpec links_for(const Costs& cost) {
+double slowed_as_flops(const Costs& cost) {
   const double flops = layer_linear_flops(cost.shape.layer(0), Tokens(1), Pass::kForward).count() /
                        cost.forward.per_token * 1e9;
+  return flops / 200e12 * 2;
+}
+
+/// Bytes of a layer's output for each nanosecond that its products take.
+double bytes_of_products(const Costs& cost) {
+  const auto bytes = static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
+  return bytes / cost.forward.per_token;
+}
+
+/// Moving a row takes as large a part of the time of its products as with the 7B model on A800s.
+/// Keys grow with a row, and the pairs of a row relative to its products with tokens ÷ hidden: the
+/// step is one of that model whose documents are as many times as long as its rows are wide.
+double slowed_as_7b(const Costs& cost) {
+  const HardwareSpec cluster = zeppelin_clusters().front().hardware;
+  const Costs large = cost_from_hardware(zeppelin_models().at(1).shape, Dtype::kBf16, cluster);
+  return bytes_of_products(cost) / bytes_of_products(large);
+}
+
+HardwareSpec links_for(const Costs& cost, const std::string& kind) {
+  const double slower = kind == "7b" ? slowed_as_7b(cost) : slowed_as_flops(cost);
   HardwareSpec links;
   links.ranks_per_node = links.nics_per_node = kRanksPerNode;
-  links.node_link_bytes_per_second = flops / 200e12 * 400e9;
-  links.link_bytes_per_second = flops / 200e12 * 50e9;
+  links.node_link_bytes_per_second = slower * 200e9;
+  links.link_bytes_per_second = slower * 25e9;
   return links;
 }
 
-/// Documents, and how many times its share of their tokens a rank may hold in attention.
+/// Documents, and how many of their tokens a rank may hold in attention.
 struct Documents {
   std::string name;
   SequenceLengths lengths;
-  double room;
+  Tokens rank_tokens;
 
   [[nodiscard]] Tokens tokens() const {
     return std::accumulate(lengths.begin(), lengths.end(), Tokens(0));
@@ -90,22 +116,44 @@ SequenceLengths with_short_ones(SequenceLengths longs, Tokens tokens, std::uint6
   return longs;
 }
 
-/// Documents of which one node has to share the longest, both nodes have to, or one rank may hold
-/// each.
-std::vector<Documents> batches(const Options& options) {
+/// Documents of which one node has to share the longest, both nodes have to, or the longest two
+/// stay on one rank each, because a ring would wait for its messages.
+std::vector<Documents> batches(const Options& options, const ZoneCrossovers& crossovers) {
   const Tokens all = options.tokens;
-  return {{"long-tailed", with_short_ones({all / 2}, all, options.seed), 1.25},
-          {"one long", with_short_ones({all * 3 / 4}, all, options.seed), 1.25},
-          {"two local", with_short_ones({all / 4, all / 4}, all, options.seed), 2.2}};
+  const Tokens local = std::min(all / 4, crossovers.node - Tokens(1));
+  const auto documents = [&](std::string name, SequenceLengths longs, Tokens rank_tokens) {
+    return Documents{std::move(name), with_short_ones(std::move(longs), all, options.seed),
+                     rank_tokens};
+  };
+  const Tokens quarter_more = all * 5 / 4 / kRanks;
+  return {documents("long-tailed", {all / 2}, quarter_more),
+          documents("one long", {all * 3 / 4}, quarter_more),
+          documents("two local", {local, local}, std::max(quarter_more, local * 11 / 10))};
 }
+
+enum class Sharing : std::uint8_t { kAllRanks, kHybrid, kLongOnly, kZeppelin };
 
 /// A way to share the batch between the ranks.
 struct Method {
   std::string name;
   ContextParallel context;
-  Zones zones;
+  Sharing sharing = Sharing::kAllRanks;
   bool remap = false;
 };
+
+/// The first is what others are compared with.
+std::vector<Method> methods() {
+  constexpr auto kRing = CpCommType::kP2P;
+  return {{"1 ring", {kRing}},
+          {"gather", {CpCommType::kAllGather}},
+          {"hybrid", {kRing}, Sharing::kHybrid},
+          {"long", {kRing}, Sharing::kLongOnly},
+          {"+route", {kRing, true}},
+          {"+zones", {kRing}, Sharing::kZeppelin},
+          {"+both", {kRing, true}, Sharing::kZeppelin},
+          {"zeppelin", {kRing, true}, Sharing::kZeppelin, true},
+          {"direct", {CpCommType::kDirect, true}, Sharing::kZeppelin, true}};
+}
 
 ZonedLayer zoned_layer(const Costs& cost) {
   const auto keys =
@@ -114,38 +162,34 @@ ZonedLayer zoned_layer(const Costs& cost) {
   return {.cost = cost.forward, .ring_bytes = keys};
 }
 
-std::vector<Method> methods(const Documents& documents, const Costs& cost,
-                            const HardwareSpec& hardware) {
+Zones zones_of(const Method& method, const Documents& documents, const Costs& cost,
+               const LinkMap& links) {
   const SequenceLengths& lengths = documents.lengths;
-  const LinkMap links = link_map(hardware);
-  const double share = static_cast<double>(documents.tokens().count()) / kRanks;
-  const ZoneProblem problem{kRanks, links,
-                            Tokens(static_cast<std::int64_t>(documents.room * share))};
-  const Zones whole(lengths.size(), {0, kRanks});
-  const auto zeppelin = [&](bool route) {
-    return zeppelin_zones(lengths, problem, zone_crossovers(links, zoned_layer(cost), route));
-  };
-  constexpr auto kRing = CpCommType::kP2P;
-  return {{"1 ring", {kRing}, whole},
-          {"gather", {CpCommType::kAllGather}, whole},
-          {"hybrid", {kRing}, hybrid_zones(lengths, problem, problem.rank_tokens)},
-          {"long", {kRing}, long_zones(lengths, problem)},
-          {"+route", {kRing, true}, whole},
-          {"+zones", {kRing}, zeppelin(false)},
-          {"+both", {kRing, true}, zeppelin(true)},
-          {"zeppelin", {kRing, true}, zeppelin(true), true},
-          {"direct", {CpCommType::kDirect, true}, zeppelin(true), true}};
+  const ZoneProblem problem{kRanks, links, documents.rank_tokens};
+  switch (method.sharing) {
+    case Sharing::kHybrid:
+      return hybrid_zones(lengths, problem, problem.rank_tokens);
+    case Sharing::kLongOnly:
+      return long_zones(lengths, problem);
+    case Sharing::kZeppelin:
+      return zeppelin_zones(lengths, problem,
+                            zone_crossovers(links, zoned_layer(cost), method.context.route));
+    case Sharing::kAllRanks:
+      break;
+  }
+  return Zones(lengths.size(), {0, kRanks});
 }
 
 /// All ranks run all sequences as one MicroPack.
-RatedPlan planned(const Method& method, const SequenceLengths& lengths, const Costs& cost) {
+RatedPlan planned(const Method& method, const Zones& zones, const SequenceLengths& lengths,
+                  const Costs& cost) {
   RatedPlan step;
   step.plan.lengths = lengths;
   step.plan.layout = balanced_layout(cost, lengths, 1);
   Zones rows;
   if (method.remap)
-    rows = row_zones(lengths, method.zones, LinkMap{.ranks_per_node = kRanksPerNode}, kRanks);
-  const MicroPack pack = zoned_pack(lengths, all_sequences(lengths), kRanks, method.zones, rows);
+    rows = row_zones(lengths, zones, LinkMap{.ranks_per_node = kRanksPerNode}, kRanks);
+  const MicroPack pack = zoned_pack(lengths, all_sequences(lengths), kRanks, zones, rows);
   for (std::int32_t r = 0; r < kRanks; ++r) {
     step.plan.replicas.push_back({all_sequences(lengths), {{pack}, {pack}}});
     step.schedules.push_back(one_f_one_b(step.plan.replicas.back().packs, 1));
@@ -167,22 +211,26 @@ Costs measured_costs(const Options& options, CpCommType type) {
 
 class Measurement {
  public:
-  explicit Measurement(const Options& options) : options_(options) {
-    for (const CpCommType type : {CpCommType::kDirect, CpCommType::kP2P, CpCommType::kAllGather})
-      costs_.emplace(type, measured_costs(options, type));
-    links_ = links_for(costs_.at(CpCommType::kDirect));
+  explicit Measurement(const Options& options)
+      : options_(options), links_(links_for(costs_of(CpCommType::kP2P), options.links)) {}
+
+  /// Without routing.
+  [[nodiscard]] ZoneCrossovers crossovers() {
+    return zone_crossovers(link_map(links_), zoned_layer(costs_of(CpCommType::kP2P)), false);
   }
 
-  /// Runs all ways in turn and prints their table; returns it for JSON.
-  [[nodiscard]] nlohmann::json run(const Documents& documents) const {
-    const Costs& alone = costs_.at(CpCommType::kDirect);
+  /// Runs the ways in turn and prints their table; returns it for JSON.
+  [[nodiscard]] nlohmann::json run(const Documents& documents) {
+    const Costs& alone = costs_of(CpCommType::kP2P);
     std::vector<std::unique_ptr<Engine>> engines;
     std::vector<Way> ways;
     std::vector<Costs> costs;
-    for (const Method& method : methods(documents, alone, links_)) {
-      costs.push_back(
-          with_links(costs_.at(method.context.type), links_, kRanks, 1, method.context));
-      ways.push_back({method.name, nullptr, planned(method, documents.lengths, costs.back())});
+    for (const Method& method : methods()) {
+      if (!options_.has(method.name)) continue;
+      costs.push_back(with_links(costs_of(method.context.type), links_, kRanks, 1, method.context));
+      const Zones zones = zones_of(method, documents, alone, link_map(links_));
+      ways.push_back(
+          {method.name, nullptr, planned(method, zones, documents.lengths, costs.back())});
       engines.push_back(engine(method, ways.back().planned.plan.layout));
       ways.back().engine = engines.back().get();
     }
@@ -192,6 +240,13 @@ class Measurement {
   }
 
  private:
+  /// Measured when they are first needed.
+  const Costs& costs_of(CpCommType type) {
+    auto found = costs_.find(type);
+    if (found == costs_.end()) found = costs_.emplace(type, measured_costs(options_, type)).first;
+    return found->second;
+  }
+
   [[nodiscard]] std::unique_ptr<Engine> engine(const Method& method,
                                                const StageLayout& layout) const {
     return std::make_unique<Engine>(
@@ -218,8 +273,12 @@ class Measurement {
   [[nodiscard]] static nlohmann::json print(const Documents& documents,
                                             const std::vector<Way>& ways,
                                             const std::vector<Costs>& costs) {
-    Table table(
-        {{"way", Align::kLeft}, {"step"}, {"replayed"}, {"off by"}, {"predicted"}, {"× 1 ring"}});
+    Table table({{"way", Align::kLeft},
+                 {"step"},
+                 {"replayed"},
+                 {"off by"},
+                 {"predicted"},
+                 {fmt::format("× {}", ways.front().name)}});
     nlohmann::json json;
     for (const Tokens length : documents.lengths) json["lengths"].push_back(length.count());
     for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -251,9 +310,9 @@ class Measurement {
 };
 
 void run(const Options& options) {
-  const Measurement measurement(options);
+  Measurement measurement(options);
   nlohmann::json json;
-  for (const Documents& documents : batches(options))
+  for (const Documents& documents : batches(options, measurement.crossovers()))
     if (options.batch.empty() || options.batch == documents.name)
       json[documents.name] = measurement.run(documents);
   if (!options.json.empty()) write_file(options.json, json.dump(1) + "\n");
@@ -278,6 +337,16 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100));
   app.add_option("--batch", options.batch, "one of: long-tailed, one long, two local (default all)")
       ->check(CLI::IsMember({"long-tailed", "one long", "two local"}));
+  std::vector<std::string> names;
+  for (const auto& method : slimpack::bench::methods()) names.push_back(method.name);
+  app.add_option("--ways", options.ways, "to compare, with commas (default all)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+  app.add_option(
+         "--links", options.links,
+         "slowed as a core's FLOP/s are below a GPU's (flops, default), or its time of a row "
+         "over a 7B model's (7b)")
+      ->check(CLI::IsMember({"flops", "7b"}));
   app.add_option("--seed", options.seed, "of the lengths (default 1)");
   app.add_option("--json", options.json, "write the figures here");
   return slimpack::run_benchmark(app, argc, argv, [&] {

@@ -34,12 +34,12 @@ namespace {
 std::int32_t processes_of_a_node() {
   const char* const text = std::getenv("LOCAL_WORLD_SIZE");
   std::int32_t count = 0;
-  if (text != nullptr) std::from_chars(text, text + std::strlen(text), count);
-  if (count < 1)
+  const char* const end = text == nullptr ? nullptr : text + std::strlen(text);
+  const auto read = std::from_chars(text, end, count);
+  if (read.ptr != end || count < 1)
     invalid_input(
-        "parallel.cp_route is true, but LOCAL_WORLD_SIZE, which torchrun sets to the processes of "
-        "a "
-        "node, is {}; start the job with torchrun",
+        "parallel.cp_route is true, but LOCAL_WORLD_SIZE, a node's number of processes, is {}; "
+        "start the job with torchrun, which sets it",
         text == nullptr ? "not set" : text);
   return count;
 }

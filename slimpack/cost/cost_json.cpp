@@ -124,7 +124,7 @@ Dtype dtype_field(const JsonFields& fields) {
 
 CpCommType comm_type_field(const JsonFields& fields) {
   const std::string name = fields.text("cp_comm_type");
-  for (const CpCommType type : {CpCommType::kDirect, CpCommType::kP2P, CpCommType::kAllGather})
+  for (const CpCommType type : kCpCommTypes)
     if (to_string(type) == name) return type;
   invalid_input("{}: field \"cp_comm_type\" is \"{}\"; known are direct, p2p and all_gather",
                 fields.origin(), name);

@@ -1,6 +1,7 @@
 // Context parallelism: how replicas that share sequences exchange rows.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -17,6 +18,8 @@ enum class CpCommType : std::uint8_t {
   /// Keys and values of all members, before attention begins (arXiv:2407.21783).
   kAllGather,
 };
+inline constexpr std::array kCpCommTypes{CpCommType::kDirect, CpCommType::kP2P,
+                                         CpCommType::kAllGather};
 [[nodiscard]] std::string_view to_string(CpCommType type);
 
 struct ContextParallel {

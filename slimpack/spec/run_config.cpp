@@ -134,19 +134,6 @@ std::string_view to_string(BackwardKind kind) {
   return kind == BackwardKind::kWhole ? "whole" : "split";
 }
 
-std::string_view to_string(CpCommType type) {
-  switch (type) {
-    case CpCommType::kDirect:
-      return "direct";
-    case CpCommType::kP2P:
-      return "p2p";
-    case CpCommType::kAllGather:
-      return "all_gather";
-  }
-  SLIMPACK_CHECK(false, "cp_comm_type {}", static_cast<int>(type));
-  return {};
-}
-
 std::string_view to_string(CutsKind kind) {
   return kind == CutsKind::kAny ? "any" : "symmetric";
 }

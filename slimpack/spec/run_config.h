@@ -24,7 +24,7 @@ enum class PlannerKind : std::uint8_t {
   kSlimpipe,  ///< slices of equal tokens under interleaved 1F1B (baselines/baseline.h)
   kZeppelin,  ///< whole documents, each on a rank, a node or several nodes by its length (likewise)
   kContextParallel,  ///< whole documents, each on as many replicas as it needs (likewise)
-  kTokenBalanced,    ///< packs that as many replicas share each (likewise)
+  kTokenBalanced,    ///< packs of equal tokens, each shared by as many replicas (likewise)
 };
 [[nodiscard]] std::string_view to_string(PlannerKind kind);
 

@@ -89,9 +89,10 @@ testing::Zoning zoning_of(const JsonFields& step) {
 
 CpCommType comm_type_of(const JsonFields& step) {
   const std::string name = step.has("cp_comm_type") ? step.text("cp_comm_type") : "direct";
-  return name == "p2p"          ? CpCommType::kP2P
-         : name == "all_gather" ? CpCommType::kAllGather
-                                : CpCommType::kDirect;
+  const auto* const type =
+      std::ranges::find(kCpCommTypes, name, [](CpCommType known) { return to_string(known); });
+  SLIMPACK_CHECK(type != kCpCommTypes.end(), "cp_comm_type {}", name);
+  return *type;
 }
 
 /// Several replicas, merged sequences, split backwards and tensor-parallel ranks, all at random.

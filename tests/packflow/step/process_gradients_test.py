@@ -1,6 +1,7 @@
 """Steps whose ranks are processes give the bits of those whose ranks are threads, and the gradients
 of Hugging Face with autograd."""
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,8 @@ GRIDS = {2: [(2, 1, 1), (1, 2, 1), (1, 1, 2)],
          8: [(2, 2, 2), (4, 2, 1), (1, 8, 1), (2, 4, 1)]}
 
 
-@pytest.mark.parametrize("ranks", GRIDS)
-def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks, tmp_path,
-                                                                          monkeypatch):
-    monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
-    cases = []
-    # Each grid with a stage on every rank, with random orders, and as a ring with two or three.
+def cases_of(ranks):
+    """Each grid with a stage on every rank, with random orders, and as a ring with two or three."""
     rings = [(grid, 2 + i % 2) for i, grid in enumerate(GRIDS[ranks]) if grid[0] > 1]
     for i, (grid, stages) in enumerate([(grid, 1) for grid in 2 * GRIDS[ranks]] + rings + rings):
         case = random_grid(900 + 20 * ranks + i, [grid])
@@ -32,9 +29,22 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
         if i >= len(GRIDS[ranks]) and plan["dp"] > 1:
             with_zones(plan, i)
             plan["route_over"] = i % 3 * 2  # straight, or over nodes of two or four ranks
-        model = use_fp64_casts(make_model(family, i, torch.float64, **sizes))
+        yield make_model(family, i, torch.float64, **sizes), sequences, plan
+
+
+PARTS = 4
+
+
+@pytest.mark.parametrize("seed", range(PARTS))
+@pytest.mark.parametrize("ranks", GRIDS)
+def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks, seed, tmp_path,
+                                                                          monkeypatch):
+    monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
+    cases = []
+    own = itertools.islice(cases_of(ranks), seed, None, PARTS)
+    for i, (model, sequences, plan) in enumerate(own):
         folder = tmp_path / str(i)
-        cases.append((model, sequences, plan, folder))
+        cases.append((use_fp64_casts(model), sequences, plan, folder))
         write_step(folder, model, sequences, plan, "fp64", steps=2)
     files = [folder / "step.json" for *_, folder in cases]
     with job(tmp_path, *[[WORKER, "gloo", *files]] * ranks) as processes:
