@@ -11,18 +11,20 @@ sys.path.insert(0, str(BUILD / "python"))  # ranks.py passes it on: before all t
 
 def pytest_addoption(parser):
     parser.addoption("--sample", type=int, default=1, metavar="N",
-                     help="of tests with random cases (a parameter 'seed'), every N-th case alone; "
-                     "from 2 on none of those marked 'whole'")
+                     help="of tests with random cases (a parameter 'seed') and of those marked "
+                     "'cases', every N-th case alone; from 2 on none of those marked 'whole'")
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "cases: many of one kind, of which a sample tells most")
     config.addinivalue_line("markers", "whole: runs something long that others test in parts")
 
 
 def in_sample(item, counts, every):
     if item.get_closest_marker("whole"):
         return every == 1
-    if "seed" not in getattr(getattr(item, "callspec", None), "params", {}):
+    random = "seed" in getattr(getattr(item, "callspec", None), "params", {})
+    if not random and not item.get_closest_marker("cases"):
         return True
     test = (item.path, item.originalname)
     counts[test] += 1

@@ -38,6 +38,7 @@ def train_and_kill(file, overrides, r):
         process.kill()
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("name, grid", [
     ("fp32", ["parallel.pp=2"]),
     ("bf16", ["parallel.pp=2", "parallel.dp=2", "train.dtype=bf16"]),
@@ -181,6 +182,7 @@ def test_a_checkpoint_resumes_on_another_number_of_stages_a_rank(workspace, befo
         assert len(files[0]) != len(files[1])
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("before, after", [("true", "false"), ("false", "true"), ("true", "auto")])
 def test_a_checkpoint_resumes_on_a_vocabulary_that_lies_elsewhere(workspace, before, after, tied):

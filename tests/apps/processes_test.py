@@ -35,6 +35,7 @@ GRIDS = {
 LONG = ["data.step_tokens=400", "train.steps=100000"]
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(("ranks", "overrides"),
                          [(n, grid) for n, grids in GRIDS.items() for grid in grids])
 def test_processes_train_as_threads_do_bit_for_bit(workspace, ranks, overrides):
@@ -110,6 +111,7 @@ def test_a_worker_alone_is_told_how_it_is_started(workspace):
     assert "torchrun" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(("overrides", "parts"), [
     (["parallel.pp=4"], ["4 × 1 × 1 = 4 ranks", "2 processes"]),
     (["parallel.pp=2", "train.clock=virtual"], ["train.clock is virtual", "wall"]),

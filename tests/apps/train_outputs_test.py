@@ -158,6 +158,7 @@ def one_stage_losses(workspace):
     return losses(workspace.train("one-stage", "train.steps=4", "plan.planner=packed"))
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe", "zeppelin", "context-parallel",
                                      "token-balanced"])
 @pytest.mark.parametrize("stages", [1, 2, 4])

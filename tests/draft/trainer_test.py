@@ -73,6 +73,7 @@ def killed_after(step):
     return tell
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("killed", [2, 3, 5])
 def test_a_run_that_was_killed_goes_on_to_the_same_bits(target, answers, tmp_path, killed):
     make(target, answers, tmp_path / "whole", SHORT).train()

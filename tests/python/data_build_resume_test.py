@@ -100,6 +100,7 @@ def stop_at_note(monkeypatch, count):
     monkeypatch.setattr(partial.Partial, "note", count_and_stop)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("seed", range(12))
 def test_a_build_stopped_after_any_batch_goes_on_to_the_same_bytes(
         corpus, tokenizer, whole, tmp_path, monkeypatch, seed):
@@ -121,6 +122,7 @@ def test_a_build_stopped_after_any_batch_goes_on_to_the_same_bytes(
     assert files_of(tmp_path / "c") == whole
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("done", range(4))
 def test_a_build_killed_while_files_get_their_names_goes_on(
         corpus, tmp_path, monkeypatch, done):
@@ -223,6 +225,7 @@ def test_a_build_begins_anew_on_request(begun, capsys):
     assert not begun["--out"].with_name("c.partial").exists()
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("name, text", [("build.json", "{"), ("build.json", "[]"),
                                         ("progress.json", "{}"), ("progress.json", "null"),
                                         ("tokens.bin", ""), ("lengths.bin", "")])

@@ -114,6 +114,7 @@ def test_speculation_is_measured_beside_plain_decoding(made):
     assert lower <= mean <= upper and "n-grams, expected" in printed
 
 
+@pytest.mark.whole
 def test_many_answers_are_measured_beside_transformers(made):
     figures, printed = measure("batches", made, "--batches", "1", "3", "--prompt", "20", "--new", "6",
                                "--turns", "2")
@@ -122,6 +123,7 @@ def test_many_answers_are_measured_beside_transformers(made):
         assert all(of[name] > 0 for name in ("slimpack", "transformers", "ratio"))
 
 
+@pytest.mark.whole
 def test_a_head_that_prepare_made_takes_part(made, monkeypatch):
     model = made / "with-head"
     for precision in ("fp32", "bf16"):
@@ -156,6 +158,7 @@ def test_a_head_learns_from_other_requests_than_those_that_measure_it():
     assert requests == head_requests() and all("  " not in text and "{" not in text for text in requests)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize(("program", "arguments", "message"), [
     ("sparse", ["--model", "other"], "has no model 'other'"),
     ("sparse", ["--lengths", "0"], "--lengths 0: "),

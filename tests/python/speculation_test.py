@@ -87,6 +87,7 @@ def test_text_that_repeats_itself_takes_few_passes(tmp_path):
     assert made.speculation.acceptance[0] > 0.5
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("draft", ["ngram", "head", "both"])
 def test_drawn_tokens_have_the_distribution_of_plain_decoding(tmp_path, draft):
     save_model(tmp_path, initializer_range=0.2, vocab_size=VOCABULARY)

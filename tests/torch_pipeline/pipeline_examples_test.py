@@ -71,6 +71,7 @@ def test_experts_train_on_two_replicas_that_share_them_out(corpus, tmp_path):
     assert losses[2] < losses[0]
 
 
+@pytest.mark.whole
 def test_experts_in_bf16_train_on_two_stages_by_what_was_measured(corpus, tmp_path):
     losses = trained(tmp_path, ANY, corpus, "--model", DEMO_MOE, "--output", tmp_path, "--dtype",
                      "bf16", "--context", "256", "--step-tokens", "512", "--steps", "3")
@@ -136,6 +137,7 @@ def test_ctrl_c_saves_and_ends_with_one_line(corpus, tmp_path):
     assert "Traceback" not in processes.text()
 
 
+@pytest.mark.whole
 def test_a_module_of_ones_own_trains_on_two_stages(corpus, tmp_path):
     command = [OWN, corpus, tmp_path]
     with job(tmp_path, command, command) as processes:  # as torchrun starts them

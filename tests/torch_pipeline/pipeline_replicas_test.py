@@ -18,6 +18,7 @@ def fixture_ran():
             for sharded in (False, True)}
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
 def test_replicas_have_the_weights_of_plain_training(ran, family, sharded):
