@@ -49,14 +49,6 @@ std::string worst_cell(const Row& row) {
   return most > 0 ? percent(most) : "";
 }
 
-nlohmann::json to_json(const Worth& worth) {
-  return {{"steps", worth.steps},
-          {"mean", worth.mean},
-          {"most", worth.most},
-          {"least", worth.least},
-          {"lost", worth.lost}};
-}
-
 std::vector<PlannedJob> plan_all(const Setting& setting, const Switch* off) {
   std::vector<PlannedJob> out;
   for (const StepJob& job : setting.jobs) {
@@ -93,6 +85,14 @@ nlohmann::json to_json(const std::vector<Setting>& settings, const Switch& off, 
 }
 
 }  // namespace
+
+nlohmann::json to_json(const Worth& worth) {
+  return {{"steps", worth.steps},
+          {"mean", worth.mean},
+          {"most", worth.most},
+          {"least", worth.least},
+          {"lost", worth.lost}};
+}
 
 PlannedJob planned(const StepJob& step) {
   PlannedJob out;

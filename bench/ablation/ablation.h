@@ -29,6 +29,7 @@ struct Worth {
   double most = 1;
   double least = 1;
 };
+[[nodiscard]] nlohmann::json to_json(const Worth& worth);
 [[nodiscard]] Worth worth_of(const std::vector<PlannedJob>& on, const std::vector<PlannedJob>& off);
 
 /// By setting what each switch is worth, and planning time, as a table and as JSON: {"settings":

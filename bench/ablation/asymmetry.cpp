@@ -60,14 +60,6 @@ std::vector<Point> points() {
   return out;
 }
 
-nlohmann::json to_json(const Worth& worth) {
-  return {{"mean", worth.mean},
-          {"most", worth.most},
-          {"least", worth.least},
-          {"steps", worth.steps},
-          {"lost", worth.lost}};
-}
-
 }  // namespace
 
 Ablation run_asymmetry() {

@@ -13,9 +13,6 @@
 namespace slimpack::bench {
 namespace {
 
-/// Below it, a table says what binds.
-constexpr double kClearly = 1.1;
-
 class BaselinesTuned {
  public:
   BaselinesTuned(const BenchOptions& options, Report& report)
@@ -69,7 +66,7 @@ class BaselinesTuned {
                          {"planners", nlohmann::json::array({to_json(found.ours)})}};
     for (const Contender& each : found.others) entry["planners"].push_back(to_json(each));
     std::string binds;
-    if (other != nullptr && found.ours.fits && found.speedup() < kClearly)
+    if (other != nullptr && found.ours.fits && found.speedup() < kClearlyFaster)
       binds = what_binds(*job, own, other->makespan);
     entry["what_binds"] = binds;
     report_.add_to("baselines_tuned", std::move(entry));

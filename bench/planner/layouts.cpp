@@ -17,8 +17,6 @@ namespace {
 
 constexpr std::int32_t kRanks = 256;
 constexpr std::int32_t kSizes[] = {1, 2, 4, 8};  ///< of tp and of pp
-/// Below it, the table says what binds.
-constexpr double kClearly = 1.1;
 
 /// A planner's step where it is fastest.
 struct Best {
@@ -148,7 +146,7 @@ class Layouts {
     entry["speedup"] = speedup;
     if (lengths.size() == 512) means_[entry["context"].get<int>() / 1024].add(speedup);
     std::string binds;
-    if (speedup < kClearly) {
+    if (speedup < kClearlyFaster) {
       const StepJob job = *grid_job(grid_cost(row[0], ours->grid), ours->grid, lengths,
                                     Tokens(entry["context"].get<std::int64_t>()));
       binds = what_binds(job, rated(job), other->step.makespan);

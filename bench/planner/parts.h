@@ -13,6 +13,9 @@
 
 namespace slimpack::bench {
 
+/// Of drawn lengths, over which a part takes the mean.
+inline constexpr int kSeeds = 10;
+
 struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
   std::int32_t effort = 1;        ///< of our planner (Choices)

@@ -14,7 +14,6 @@ namespace slimpack::bench {
 namespace {
 
 constexpr std::int32_t kLayers = 32 / kSettingBStages;
-constexpr int kSeeds = 10;
 
 /// Of one context and number of sequences.
 struct Summary {

@@ -17,7 +17,6 @@ namespace slimpack::bench {
 namespace {
 
 constexpr int kStagesPerRank[] = {1, 2, 4, 8};
-constexpr int kSeeds = 10;
 
 class Stages {
  public:

@@ -18,6 +18,9 @@ struct SolveLimits {
   std::optional<double> seconds = {};
 };
 
+/// Of rows, bounds and integrality: HiGHS' own.
+inline constexpr double kSolverTolerance = 1e-6;
+
 enum class Status {
   kOptimal,     ///< within relative_gap
   kFeasible,    ///< a limit was reached, with a solution
@@ -29,7 +32,7 @@ struct Outcome {
   Status status = Status::kLimit;
   std::vector<double> values;  ///< by variable, binaries exactly 0 or 1; empty without a solution
   double objective = kInfinity;
-  double bound = -kInfinity;  ///< no solution is cheaper, to the tolerances of the solver (1e-6)
+  double bound = -kInfinity;  ///< no solution is cheaper, to kSolverTolerance
   std::int64_t nodes = 0;     ///< searched; 0 when presolve or the start settled it
 };
 

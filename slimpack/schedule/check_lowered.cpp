@@ -11,9 +11,6 @@
 namespace slimpack {
 namespace {
 
-/// A broken list is often broken everywhere; the first lines suffice.
-constexpr std::size_t kMaxLines = 8;
-
 std::size_t way(Pass pass) {
   return pass == Pass::kForward ? 0 : 1;
 }
@@ -267,7 +264,7 @@ std::vector<std::string> check_lowered(const StepPlan& plan,
     for (const std::vector<Instruction>& instructions : lowered[r].ranks) {
       MessageCheck check(lowered[r].stages(), slots, errors);
       for (const Instruction& i : instructions) {
-        if (errors.size() >= kMaxLines) return errors;
+        if (errors.size() >= kMostCheckLines) return errors;
         check.add(i);
       }
       check.end();

@@ -207,9 +207,6 @@ class DryRun {
   std::size_t first_backwards_ = 0;                          ///< of the first stage: started
 };
 
-/// A broken list is often broken everywhere; the first lines suffice.
-constexpr std::size_t kMaxLines = 8;
-
 /// Checks the actions of one stage. Every line names one action and its mistake.
 class ListCheck {
  public:
@@ -348,7 +345,7 @@ void check_lists(const PackPlan& packs, const Schedule& schedule,
     for (std::size_t s = r; s < schedule.stages(); s += ranks)
       checks.emplace_back(packs, s, errors);
     for (const Action& action : schedule.ranks[r]) {
-      if (errors.size() >= kMaxLines) return;
+      if (errors.size() >= kMostCheckLines) return;
       const std::size_t s = action.stage.index();
       if (s % ranks != r || s >= schedule.stages())
         errors.push_back(fmt::format("rank {} lists {}", r, to_string(action)));

@@ -1,6 +1,7 @@
 // Schedule: the static order in which every rank of a pipeline runs its MicroPacks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -43,6 +44,9 @@ struct Schedule {
 /// Slots of each channel between two stages, in either direction. A rank whose output finds a full
 /// channel waits until the receiver starts the action that consumes the oldest message.
 inline constexpr int kChannelSlots = 8;
+
+/// Checkers of schedules say so many lines: a broken list is often broken everywhere.
+inline constexpr std::size_t kMostCheckLines = 8;
 
 /// Every broken rule, one line each; empty for a correct schedule. It shares no code with the
 /// generators. The rules:

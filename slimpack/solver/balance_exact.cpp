@@ -15,7 +15,6 @@
 namespace slimpack {
 namespace {
 
-constexpr double kSolverTolerance = 1e-6;
 constexpr std::size_t kOrderedItems = 32;
 
 constexpr auto kNone = static_cast<std::size_t>(-1);
@@ -133,7 +132,7 @@ Balance balance_exact(const BalanceProblem& problem, const Balance& start,
   SLIMPACK_CHECK(problem.work.size() * problem.replicas.size() <= kMaxExactBalance,
                  "{} items on {} replicas", problem.work.size(), problem.replicas.size());
   Balance best = balance_of(problem, start.replica, bound);
-  if (best.largest * (1 - kSolverTolerance) <= best.bound) return best;
+  if (best.largest * (1 - milp::kSolverTolerance) <= best.bound) return best;
 
   const std::vector<std::size_t> order = falling(problem.work);
   const Twins twins = find_twins(problem.replicas);
@@ -144,7 +143,7 @@ Balance balance_exact(const BalanceProblem& problem, const Balance& start,
   for (std::size_t i = 0; i < from.size(); ++i) values[built.here[i][from[i]].index()] = 1;
   const milp::Outcome outcome = milp::solve(built.model, limits, values);
 
-  const double solver_bound = (outcome.bound - kSolverTolerance) * best.largest;
+  const double solver_bound = (outcome.bound - milp::kSolverTolerance) * best.largest;
   const double better_bound = std::max(bound, std::min(solver_bound, best.largest));
   if (outcome.values.empty()) return balance_of(problem, best.replica, better_bound);
   std::vector<std::int32_t> replica(problem.work.size());

@@ -17,8 +17,6 @@
 namespace slimpack {
 namespace {
 
-constexpr double kSolverTolerance = 1e-6;
-
 double pack_time(const MicroPack& pack, const PackCost& cost) {
   double time = cost.per_pack;
   for (const Slice& slice : pack.slices) time += cost(slice);
@@ -196,7 +194,7 @@ ExactCut exact_cut(const ExactCutProblem& problem, const std::vector<MicroPack>&
       best.time = time;
     }
   }
-  const double bound = built.to_nanoseconds(outcome.bound) * (1 - kSolverTolerance);
+  const double bound = built.to_nanoseconds(outcome.bound) * (1 - milp::kSolverTolerance);
   best.bound = std::min(std::max(best.bound, bound), best.time);
   return best;
 }

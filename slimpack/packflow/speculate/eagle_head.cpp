@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kFeatures = 3;
-constexpr std::int64_t kMost = std::int64_t{1} << 31;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
 
 /// What config.json says.
 struct HeadConfig {
@@ -56,22 +56,22 @@ HeadConfig read_config(const fs::path& file, const LanguageModel& target) {
   EagleHead& head = config.head;
   ModelShape& shape = head.shape;
   shape.num_layers = 1;
-  shape.hidden_size = fields.integer("hidden_size", 1, kMost);
-  shape.intermediate_size = fields.integer("intermediate_size", 1, kMost);
-  shape.num_heads = fields.integer("num_attention_heads", 1, kMost);
-  shape.num_kv_heads = fields.integer("num_key_value_heads", 1, kMost);
-  shape.head_dim = fields.integer("head_dim", 1, kMost);
-  shape.vocab_size = fields.integer("draft_vocab_size", 1, kMost);
+  shape.hidden_size = fields.integer("hidden_size", 1, kLargestSize);
+  shape.intermediate_size = fields.integer("intermediate_size", 1, kLargestSize);
+  shape.num_heads = fields.integer("num_attention_heads", 1, kLargestSize);
+  shape.num_kv_heads = fields.integer("num_key_value_heads", 1, kLargestSize);
+  shape.head_dim = fields.integer("head_dim", 1, kLargestSize);
+  shape.vocab_size = fields.integer("draft_vocab_size", 1, kLargestSize);
   shape.rms_norm_eps = fields.number("rms_norm_eps");
   shape.rope_theta = fields.number("rope_theta");
   shape.max_positions = target.shape().max_positions;
   if (shape.num_heads % shape.num_kv_heads != 0 || shape.head_dim % 2 != 0)
     invalid_input("{}: key heads ({}) must divide heads ({}), and head_dim ({}) must be even",
                   fields.origin(), shape.num_kv_heads, shape.num_heads, shape.head_dim);
-  config.target_vocabulary = fields.integer("vocab_size", 1, kMost);
+  config.target_vocabulary = fields.integer("vocab_size", 1, kLargestSize);
   config.feature_norms = flag(fields, "fc_norm");
   head.target_hidden_size = fields.has("target_hidden_size")
-                                ? fields.integer("target_hidden_size", 1, kMost)
+                                ? fields.integer("target_hidden_size", 1, kLargestSize)
                                 : shape.hidden_size;
   head.norm_before_residual = flag(fields, "norm_before_residual");
   head.norm_output = flag(fields, "norm_output");

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kFormat = "slimpack-heterospec";
 constexpr std::int64_t kVersion = 1;
-constexpr std::int64_t kMost = std::int64_t{1} << 20;
+constexpr std::int64_t kMostRows = std::int64_t{1} << 20;
 constexpr const char* kThresholds = "entropy_thresholds";
 
 std::array<double, EntropyBins::kBins - 1> thresholds_of(const JsonFields& fields) {
@@ -45,8 +45,8 @@ EntropyBins entropy_bins_from_json(std::string_view text, std::string_view origi
   const JsonFields fields(json, std::string(origin));
   fields.require_format(kFormat, kVersion);
   return {.base = {.depth = fields.integer("depth", 1, TreeSize::kMostDepth),
-                   .rows = fields.integer("rows", 2, kMost),
-                   .width = fields.integer("width", 1, kMost)},
+                   .rows = fields.integer("rows", 2, kMostRows),
+                   .width = fields.integer("width", 1, kMostRows)},
           .thresholds = thresholds_of(fields)};
 }
 
