@@ -55,6 +55,7 @@ check: configure-tests  ## build and test in minutes: a share of the random case
 
 test: configure-tests fuzzers  ## build all, run every test; SAMPLE=3: a third of random cases
 	@cmake --build $(BUILD) -j $(JOBS)
+	@# RapidCheck has 100 cases, and the test of killed jobs 4 kills.
 	@SLIMPACK_SAMPLE=$(SAMPLE) RC_PARAMS="$${RC_PARAMS:-seed=1 max_success=$$((100 / $(SAMPLE)))}" \
 	  ctest --preset $(PRESET)
 	@SLIMPACK_KILLS=$$(((4 + $(SAMPLE) - 1) / $(SAMPLE))) SLIMPACK_BUILD=$(BUILD) \

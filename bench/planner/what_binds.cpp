@@ -11,7 +11,6 @@
 namespace slimpack::bench {
 namespace {
 
-constexpr double kMuch = 1.1;
 constexpr double kMemoryGain = 1.03;
 constexpr double kNearly = 0.95;
 
@@ -44,7 +43,7 @@ bool chain_binds(const StepJob& job, Nanos bound) {
 
 std::string what_binds(const StepJob& job, const RatedStep& ours, Nanos other) {
   const Nanos bound = ours.figures.lower_bound;
-  if (to_seconds(other) < kMuch * to_seconds(bound))
+  if (to_seconds(other) < kClearlyFaster * to_seconds(bound))
     return chain_binds(job, bound) ? "longest document's chain" : "work";
   StepJob free = job;
   free.job.memory_cap.reset();

@@ -12,8 +12,7 @@ namespace slimpack::bench {
 inline constexpr double kClearlyFaster = 1.1;
 
 /// In few words:
-///  - "work" or "longest document's chain": no plan is 1.1 times as fast as `other`, because of
-///  that
+///  - "work" or "longest document's chain": no plan is clearly faster than `other`, because of that
 ///    term of the lower bound;
 ///  - "memory": without a cap our step would be 3% shorter or more;
 ///  - else the larger of "overheads", what MicroPacks and slices cost by themselves, and "fill and

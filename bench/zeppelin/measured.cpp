@@ -64,9 +64,9 @@ ModelShape measured_model(const Options& options) {
   return shape;
 }
 
-/// As far from the speed of a core as an A800's links are from its speed (about 200 TFLOP/s,
-/// 200 GB/s inside a node and 25 GB/s of each card in bf16; fp32 has twice the bytes).
-double slowed_as_flops(const Costs& cost) {
+/// A core's share of an A800's speed, by FLOPs: about 200 TFLOP/s in bf16; fp32 has twice the
+/// bytes.
+double speed_by_flops(const Costs& cost) {
   const double flops = layer_linear_flops(cost.shape.layer(0), Tokens(1), Pass::kForward).count() /
                        cost.forward.per_token * 1e9;
   return flops / 200e12 * 2;
@@ -78,21 +78,24 @@ double bytes_of_products(const Costs& cost) {
   return bytes / cost.forward.per_token;
 }
 
-/// Moving a row takes as large a part of the time of its products as with the 7B model on A800s.
-/// Keys grow with a row, and the pairs of a row relative to its products with tokens ÷ hidden: the
-/// step is one of that model whose documents are as many times as long as its rows are wide.
-double slowed_as_7b(const Costs& cost) {
+/// A core's share by rows of a layer, against rows of the 7B model: moving one takes as large a
+/// part of the time of its products. Keys grow with a row, and its pairs relative to its products
+/// with tokens ÷ hidden. So the step is one of that model whose documents are as many times as long
+/// as its rows are wide.
+double speed_by_7b_rows(const Costs& cost) {
   const HardwareSpec cluster = zeppelin_clusters().front().hardware;
   const Costs large = cost_from_hardware(zeppelin_models().at(1).shape, Dtype::kBf16, cluster);
   return bytes_of_products(cost) / bytes_of_products(large);
 }
 
+/// As far from the speed of a core as an A800's links are from its speed: 200 GB/s inside a node,
+/// 25 GB/s of each card.
 HardwareSpec links_for(const Costs& cost, const std::string& kind) {
-  const double slower = kind == "7b" ? slowed_as_7b(cost) : slowed_as_flops(cost);
+  const double speed = kind == "7b" ? speed_by_7b_rows(cost) : speed_by_flops(cost);
   HardwareSpec links;
   links.ranks_per_node = links.nics_per_node = kRanksPerNode;
-  links.node_link_bytes_per_second = slower * 200e9;
-  links.link_bytes_per_second = slower * 25e9;
+  links.node_link_bytes_per_second = speed * 200e9;
+  links.link_bytes_per_second = speed * 25e9;
   return links;
 }
 
@@ -344,8 +347,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(names));
   app.add_option(
          "--links", options.links,
-         "slowed as a core's FLOP/s are below a GPU's (flops, default), or its time of a row "
-         "over a 7B model's (7b)")
+         "an A800's, slowed by a core's FLOP/s (flops, default), or so that a row costs as much of "
+         "its products' time as in a 7B model (7b)")
       ->check(CLI::IsMember({"flops", "7b"}));
   app.add_option("--seed", options.seed, "of the lengths (default 1)");
   app.add_option("--json", options.json, "write the figures here");

@@ -12,8 +12,6 @@
 namespace slimpack::milp {
 namespace {
 
-constexpr double kIntegrality = 1e-6;
-
 using Highs = std::unique_ptr<void, decltype(&Highs_destroy)>;
 
 Highs make_highs() {
@@ -34,7 +32,7 @@ void set_options(void* highs, const SolveLimits& limits) {
         Highs_setIntOptionValue(highs, "threads", 1),
         Highs_setStringOptionValue(highs, "parallel", "off"),
         Highs_setIntOptionValue(highs, "random_seed", 0),
-        Highs_setDoubleOptionValue(highs, "mip_feasibility_tolerance", kIntegrality),
+        Highs_setDoubleOptionValue(highs, "mip_feasibility_tolerance", kSolverTolerance),
         Highs_setDoubleOptionValue(highs, "mip_rel_gap", limits.relative_gap),
         Highs_setDoubleOptionValue(highs, "mip_abs_gap", 0),
         Highs_setIntOptionValue(highs, "mip_max_nodes", nodes),

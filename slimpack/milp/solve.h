@@ -18,7 +18,8 @@ struct SolveLimits {
   std::optional<double> seconds = {};
 };
 
-/// Of rows, bounds and integrality: HiGHS' own.
+/// How far a binary may be from 0 or 1 while the solver searches (HiGHS'
+/// mip_feasibility_tolerance).
 inline constexpr double kSolverTolerance = 1e-6;
 
 enum class Status {

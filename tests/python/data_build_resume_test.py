@@ -100,7 +100,6 @@ def stop_at_note(monkeypatch, count):
     monkeypatch.setattr(partial.Partial, "note", count_and_stop)
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("seed", range(12))
 def test_a_build_stopped_after_any_batch_goes_on_to_the_same_bytes(
         corpus, tokenizer, whole, tmp_path, monkeypatch, seed):
