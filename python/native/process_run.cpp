@@ -30,37 +30,56 @@ namespace {
   std::_Exit(code);
 }
 
-/// torchrun says how many processes a node has.
-std::int32_t processes_of_a_node() {
-  const char* const text = std::getenv("LOCAL_WORLD_SIZE");
+/// A count that torchrun puts into the environment; 0 = it is not there.
+std::int32_t count_from_environment(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return 0;
   std::int32_t count = 0;
-  const char* const end = text == nullptr ? nullptr : text + std::strlen(text);
+  const char* const end = text + std::strlen(text);
   const auto read = std::from_chars(text, end, count);
   if (read.ptr != end || count < 1)
-    invalid_input(
-        "parallel.cp_route is true, but LOCAL_WORLD_SIZE, a node's number of processes, is {}; "
-        "start the job with torchrun, which sets it",
-        text == nullptr ? "not set" : text);
+    invalid_input("{} is {}; it must be 1 or more, as torchrun sets it", name, text);
   return count;
+}
+
+/// With what the launcher says about nodes.
+RankGrid process_grid(const ParallelConfig& parallel) {
+  RankGrid grid = rank_grid(parallel);
+  grid.route = parallel.cp_route;
+  grid.ranks_per_node = count_from_environment("LOCAL_WORLD_SIZE");
+  if (grid.route && grid.ranks_per_node == 0)
+    invalid_input(
+        "parallel.cp_route is true, but LOCAL_WORLD_SIZE, a node's number of processes, is not "
+        "set; "
+        "start the job with torchrun, which sets it");
+  if (grid.ranks_per_node == 0) return grid;
+  const std::int32_t given = count_from_environment("GROUP_WORLD_SIZE");
+  const std::int32_t nodes = given == 0 ? grid.ranks() / grid.ranks_per_node : given;
+  if (nodes * grid.ranks_per_node != grid.ranks())
+    invalid_input(
+        "LOCAL_WORLD_SIZE, a node's number of processes, is {}, but {} nodes have {} together; "
+        "start equally many on every node",
+        grid.ranks_per_node, nodes, grid.ranks());
+  return grid;
 }
 
 }  // namespace
 
 ProcessNeeds process_needs(const RunConfig& config, std::int32_t rank, std::int32_t ranks) {
-  const RankGrid grid = rank_grid(config.parallel);
-  if (grid.ranks() != ranks)
+  const RankGrid job = rank_grid(config.parallel);
+  if (job.ranks() != ranks)
     invalid_input(
         "parallel.pp × dp × tp is {} × {} × {} = {} ranks, but the job has {} processes; start one "
         "for each rank",
-        grid.pipeline, grid.replicas, grid.tensor, grid.ranks(), ranks);
+        job.pipeline, job.replicas, job.tensor, job.ranks(), ranks);
   return {config.parallel.timeout, std::string(to_string(config.train.device)),
-          process_groups(grid, rank)};
+          process_groups(process_grid(config.parallel), rank)};
 }
 
 void run_process(const TrainRequest& request, std::int32_t rank,
                  const std::map<RankGroup, std::string>& names) {
   install_memory_tracker();
-  RankGrid grid = rank_grid(request.config.parallel);
+  const RankGrid grid = process_grid(request.config.parallel);
   std::optional<PeerHealth> health;
   if (grid.ranks() > 1) {
     const RankGroup world{GroupKind::kWorld, grid.ranks(), 0, 1};
@@ -72,7 +91,6 @@ void run_process(const TrainRequest& request, std::int32_t rank,
   }
   int code = 0;
   try {
-    if (request.config.parallel.cp_route) grid.route_over = processes_of_a_node();
     ProcessJob job(grid, rank, names, [&] { return health && health->failed(); });
     train_at_console(request, &job);
     flush_standard_output();

@@ -12,6 +12,7 @@ GpuMemory gpu_memory(const HardwareSpec& hardware) {
 std::int64_t GpuGroups::node_peers() const {
   const std::int64_t together = placement.replicas_together();
   std::int64_t peers = (placement.tensor - 1) + (together - 1);
+  peers += placement.replicas_summed_in_node() - 1;
   for (std::int64_t group = 2; group <= most_merged; group *= 2)
     peers += std::min(group, together) - 1;
   // One stage before it and one after it.

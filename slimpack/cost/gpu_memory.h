@@ -33,8 +33,9 @@ struct GpuGroups {
   std::int32_t most_merged = 1;  ///< replicas that run a MicroPack together, at most
 
   /// The ranks of its node that a rank receives from, counted once in each group: the stages beside
-  /// it, the other tensor-parallel ranks, the other replicas, and in groups of 2, 4, … replicas
-  /// those that run a MicroPack with it. Of ranks with several answers, the most.
+  /// it, the other tensor-parallel ranks, the other replicas and those that sum gradients with it
+  /// first, and in groups of 2, 4, … replicas those that run a MicroPack with it. Of ranks with
+  /// several answers, the most.
   [[nodiscard]] std::int64_t node_peers() const;
 };
 

@@ -5,6 +5,7 @@
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/member_blocks.h"
 #include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/node_placement.h"
 
 namespace slimpack {
 namespace {
@@ -35,13 +36,21 @@ Bytes reductions(Bytes gradients, std::int32_t replicas) {
   return gradients + gradients / replicas * most;
 }
 
+/// Of a node's part, if its replicas sum first, and of what goes on to other nodes.
+Bytes reductions(Bytes gradients, const NodePlacement& placement) {
+  const std::int32_t in_node = placement.replicas_summed_in_node();
+  return reductions(gradients, in_node) +
+         reductions(gradients / in_node, placement.replicas / in_node);
+}
+
 }  // namespace
 
 Bytes gradients_in_flight(const Costs& cost, const StageLayout& layout, std::int32_t rank,
                           std::int32_t replicas) {
   // With ZeRO-2 and 3 a bucket at a time, and ModelState has it.
   if (!cost.gpu || cost.autograd || cost.zero > 1) return Bytes(0);
-  return reductions(model_state(cost, layout, rank, replicas).gradients, replicas);
+  return reductions(model_state(cost, layout, rank, replicas).gradients,
+                    NodePlacement{cost.ranks_per_node, cost.tp, layout.ranks(), replicas});
 }
 
 void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "slimpack/cost/reduction.h"
 #include "slimpack/spec/link_map.h"
 
 namespace slimpack {
@@ -179,6 +180,19 @@ void add_transfers(Costs& cost, const Job& job) {
   cost.transfer_per_byte += directions * link.per_byte / job.tp;
 }
 
+/// As every byte sees it that leaves a rank when gradients are reduced, and one of its rounds.
+/// Where a node's g replicas sum first, (g − 1)/g of the bytes stay there.
+Link reduction_link(const Job& job) {
+  const double n = job.placement.replicas, g = job.placement.replicas_summed_in_node();
+  const Link between = job.link(job.placement.holds_replicas(job.placement.replicas));
+  if (g == 1) return between;
+  const Link inside = job.link(true);
+  const double rounds = reduction_rounds(job.placement);
+  const double stays = (g - 1) / g * n / (n - 1);  // of the (n − 1)/n that leave a rank
+  return {(inside.latency + (rounds - 1) * between.latency) / rounds,
+          stays * inside.per_byte + (1 - stays) * between.per_byte};
+}
+
 }  // namespace
 
 double key_elements(const LayerShape& layer, double tp) {
@@ -200,12 +214,13 @@ void add_link_costs(Costs& cost, const HardwareSpec& links, const NodePlacement&
   add(cost.embedding_backward, tensor_parallel_collectives(job, 1));
   add(cost.head_backward, tensor_parallel_collectives(job, 2));
   add_transfers(cost, job);
-  const Link between_replicas = job.link(placement.holds_replicas(placement.replicas));
-  cost.reduce_latency += between_replicas.latency;
-  cost.reduce_per_byte += between_replicas.per_byte;
+  const Link reduction = reduction_link(job);
+  cost.reduce_latency += reduction.latency;
+  cost.reduce_per_byte += reduction.per_byte;
   cost.ranks_per_node = links.ranks_per_node;
   cost.cp_comm_type = context.type;
   const Link inside = job.link(true);
+  const Link between_replicas = job.link(placement.holds_replicas(placement.replicas));
   cost.row_moves = {std::max(inside.latency, between_replicas.latency), inside.per_byte,
                     job.link(false).per_byte};
 }

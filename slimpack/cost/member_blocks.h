@@ -15,9 +15,10 @@ struct MemberBlock {
   bool operator==(const MemberBlock&) const = default;
 };
 
-/// All blocks of a group, in the order of their members: one of up to 15 members, else of about √n.
-/// They begin at multiples of eight, so no block cuts a node of 1, 2, 4 or 8 ranks. They follow
-/// from the number of members alone, so sums have the same bits on any machines.
+/// All blocks of a group, in the order of their members: one of up to 15 members, else blocks of
+/// the power of two, from 8 on, with which the member with most partners has fewest: about √n. The
+/// last block may be smaller. So no block cuts a node of 1, 2, 4 or 8 ranks, and the blocks' sums
+/// are parts of a pairwise sum over all members.
 [[nodiscard]] std::vector<MemberBlock> member_blocks(std::int32_t members);
 
 }  // namespace slimpack

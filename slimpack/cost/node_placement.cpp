@@ -21,4 +21,11 @@ std::int32_t NodePlacement::replicas_together() const {
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(ranks_per_node / each, 1, replicas));
 }
 
+std::int32_t NodePlacement::replicas_summed_in_node() const {
+  if (holds_replicas(replicas)) return 1;
+  std::int32_t summed = 1;
+  while (replicas % (2 * summed) == 0 && holds_replicas(2 * summed)) summed *= 2;
+  return summed;
+}
+
 }  // namespace slimpack

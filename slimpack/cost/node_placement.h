@@ -23,6 +23,9 @@ struct NodePlacement {
   /// The stages of a replica, and the whole replicas, that one node holds at most; at least 1.
   [[nodiscard]] std::int32_t stages_together() const;
   [[nodiscard]] std::int32_t replicas_together() const;
+  /// How many neighbouring replicas sum their gradients before these leave the node: the largest
+  /// power of two that divides both a node and the job into such neighbours; 1 if one node has all.
+  [[nodiscard]] std::int32_t replicas_summed_in_node() const;
 
  private:
   /// Whether no node divides a block of so many neighbours.

@@ -13,10 +13,11 @@ namespace {
 /// Exchanges of one bucket after the other between replicas.
 class Exchange {
  public:
-  Exchange(const Costs& cost, std::int64_t bytes_each, std::int32_t replicas) {
+  Exchange(const Costs& cost, const StageLayout& layout, std::int64_t bytes_each,
+           std::int32_t replicas) {
     if (replicas == 1) return;
-    const double rounds = member_blocks(replicas).size() > 1 ? 2 : 1;
-    latency_ = rounds * cost.reduce_latency;
+    latency_ = cost.reduce_latency *
+               reduction_rounds({cost.ranks_per_node, cost.tp, layout.ranks(), replicas});
     per_parameter_ = cost.reduce_per_byte * static_cast<double>(bytes_each) / cost.tp *
                      (replicas - 1) / replicas;
   }
@@ -67,7 +68,7 @@ Buckets buckets_of(const DecoderShape& shape, const StageLayout& layout, StageId
 /// All buckets one after the other.
 double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
                     std::int64_t bytes_each, std::int32_t replicas) {
-  const Exchange exchange(cost, bytes_each, replicas);
+  const Exchange exchange(cost, layout, bytes_each, replicas);
   double time = 0;
   for (const double parameters : buckets_of(cost.shape, layout, stage).all())
     time += exchange(parameters);
@@ -76,10 +77,16 @@ double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
 
 }  // namespace
 
+std::int32_t reduction_rounds(const NodePlacement& placement) {
+  const std::int32_t in_node = placement.replicas_summed_in_node();
+  const std::int32_t between = member_blocks(placement.replicas / in_node).size() > 1 ? 2 : 1;
+  return (in_node > 1 ? 1 : 0) + between;
+}
+
 double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
                        std::int32_t replicas, double last_backward, double before) {
   const Buckets buckets = buckets_of(cost.shape, layout, stage);
-  const Exchange reduce(cost, accumulator_bytes(cost.dtype), replicas);
+  const Exchange reduce(cost, layout, accumulator_bytes(cost.dtype), replicas);
   const double each = last_backward / static_cast<double>(buckets.layers.size());
   double complete = -last_backward;  // when the next layer is, counted from the action's end
   double reduced = -std::numeric_limits<double>::infinity();

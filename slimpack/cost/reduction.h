@@ -5,14 +5,19 @@
 #include <cstdint>
 
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/node_placement.h"
 
 namespace slimpack {
 
 /// A rank's buckets (packflow/parameters) in the order in which backward completes them: the
 /// head's, one for each layer from the last to the first, the embedding's. Each is reduced on its
-/// own, one after the other, as soon as it is complete. Members of one block (member_blocks.h)
-/// exchange directly, in one round; several blocks need two. Either way a rank sends
-/// (replicas − 1) / replicas of the bytes.
+/// own, one after the other, as soon as it is complete. The replicas of a node sum first, where a
+/// node has several (NodePlacement::replicas_summed_in_node). Between nodes members of one block
+/// (member_blocks.h) exchange directly, in one round; several blocks need two. In any case a rank
+/// sends (replicas − 1) / replicas of the bytes.
+
+/// How many messages a byte's sum waits for, one after the other.
+[[nodiscard]] std::int32_t reduction_rounds(const NodePlacement& placement);
 
 /// Nanoseconds from a rank's last action until all of its gradients are reduced. `last_backward`:
 /// nanoseconds of that action if it sends nothing, else 0: a rank sends before it reduces. In it

@@ -367,14 +367,20 @@ TEST(CostFromHardware, AddsLinksToWhatWasMeasuredWithoutThem) {
   EXPECT_EQ(linked.merge[1].forward.per_pack, 100 + 6 * 7000);
 }
 
-TEST(CostFromHardware, ReducesGradientsOverTheNodeOnlyIfAllReplicasFit) {
+TEST(CostFromHardware, ReducesGradientsInsideTheNodeFirst) {
   const auto cost = [](std::int32_t replicas) {
     return cost_from_hardware(llama2_70b(), Dtype::kBf16, round_hardware(), 2, replicas);
   };
   EXPECT_DOUBLE_EQ(cost(4).reduce_per_byte, 2);
   EXPECT_DOUBLE_EQ(cost(4).reduce_latency, 7000);
+  // Five do not share nodes evenly: all bytes cross cards.
   EXPECT_DOUBLE_EQ(cost(5).reduce_per_byte, 4);
   EXPECT_DOUBLE_EQ(cost(5).reduce_latency, 11000);
+  // Of 8, four share a node: of the 7/8 that a rank sends, 6/8 stay there and 1/8 leaves it.
+  EXPECT_DOUBLE_EQ(cost(8).reduce_per_byte, (6 * 2 + 1 * 4) / 7.0);
+  EXPECT_DOUBLE_EQ(cost(8).reduce_latency, (7000 + 11000) / 2.0);  // of two rounds
+  // Of 6, two by two: of 5/6, 3/6 stay and 2/6 leave.
+  EXPECT_DOUBLE_EQ(cost(6).reduce_per_byte, (3 * 2 + 2 * 4) / 5.0);
 }
 
 TEST(CostFromHardware, RefusesTensorParallelismThatDoesNotDivideTheHeads) {

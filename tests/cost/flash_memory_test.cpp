@@ -100,10 +100,11 @@ TEST(GpuGroups, CountTheRanksOfANodeOnceInEachGroup) {
   EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .stages = 4, .replicas = 4}), 1 + 2);
   // Of one stage it has four replicas: three others, and merged over two and over four 1 + 3.
   EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .replicas = 4}, 4), 1 + 3 + 1 + 3);
-  EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .replicas = 64}, 4), 1 + 3 + 1 + 3);
+  EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .replicas = 64}, 4),
+            1 + 3 + 3 + 1 + 3);  // with those that sum gradients with it first
   // Of two stages two replicas.
   EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .stages = 2, .replicas = 64}, 4),
-            1 + 1 + 1 + 1 + 1);
+            1 + 1 + 1 + 1 + 1 + 1);
   // Stages in one node: the one before and the one after; of eight stages of four ranks, one.
   EXPECT_EQ(peers({.ranks_per_node = 8, .stages = 4}), 2);
   EXPECT_EQ(peers({.ranks_per_node = 8, .stages = 2}), 1);
@@ -111,6 +112,20 @@ TEST(GpuGroups, CountTheRanksOfANodeOnceInEachGroup) {
   EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 8, .stages = 8}), 7);
   EXPECT_EQ(peers({.stages = 3, .replicas = 5}), 4 + 2);
   EXPECT_EQ(peers({}), 0);
+}
+
+TEST(NodePlacement, SumsGradientsOfNeighboursThatDivideNodesAndJob) {
+  const auto summed = [](std::int32_t ranks_per_node, std::int32_t tensor, std::int32_t replicas) {
+    return NodePlacement{.ranks_per_node = ranks_per_node, .tensor = tensor, .replicas = replicas}
+        .replicas_summed_in_node();
+  };
+  EXPECT_EQ(summed(8, 2, 16), 4);
+  EXPECT_EQ(summed(8, 2, 4), 1);  // all on one node
+  EXPECT_EQ(summed(8, 2, 6), 2);  // four and two
+  EXPECT_EQ(summed(8, 2, 5), 1);
+  EXPECT_EQ(summed(8, 3, 16), 1);  // some stand on two nodes
+  EXPECT_EQ(summed(6, 1, 12), 2);  // 3 is no power of two
+  EXPECT_EQ(summed(0, 1, 64), 1);  // one node
 }
 
 TEST(NodePlacement, HoldsGroupsThatNoNodeDivides) {

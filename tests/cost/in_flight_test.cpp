@@ -79,6 +79,12 @@ TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
   bytes = bytes_of_two_packs();
   add_in_flight(bytes, on_gpus(), kLayout, 32);
   EXPECT_EQ(bytes.backward_transient[1][1], Bytes(570) + gradients + gradients / 32 * 7 * 4);
+  // Inside nodes of four first: three other parts of a quarter, then seven of its eighths.
+  Costs cost = on_gpus();
+  cost.ranks_per_node = 12;  // three stages of four replicas
+  bytes = bytes_of_two_packs();
+  add_in_flight(bytes, cost, kLayout, 32);
+  EXPECT_EQ(bytes.backward_transient[1][1], Bytes(570) + gradients / 4 * 3 + gradients / 4 / 8 * 7);
 }
 
 TEST(InFlight, IsNothingOnACpu) {

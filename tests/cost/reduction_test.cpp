@@ -39,6 +39,18 @@ TEST(Reduction, OfWhatIsCompleteAtTheEndIsNeverHidden) {
     EXPECT_DOUBLE_EQ(reduction_after(of_two_ranks(), kTwoStages, kFirst, 4, last), 1135 + 382);
 }
 
+TEST(Reduction, BeginsInsideTheNode) {
+  const auto rounds = [](std::int32_t replicas, std::int32_t ranks_per_node) {
+    return reduction_rounds({.ranks_per_node = ranks_per_node, .tensor = 2, .replicas = replicas});
+  };
+  EXPECT_EQ(rounds(4, 8), 1);   // one node
+  EXPECT_EQ(rounds(8, 8), 2);   // its four, then two nodes
+  EXPECT_EQ(rounds(8, 2), 1);   // eight nodes of one
+  EXPECT_EQ(rounds(64, 2), 2);  // in blocks
+  EXPECT_EQ(rounds(64, 8), 3);  // sixteen nodes in blocks
+  EXPECT_EQ(rounds(64, 0), 2);  // nobody knows nodes
+}
+
 TEST(Reduction, OfManyReplicasTakesTwoRounds) {
   const auto of = [&](std::int32_t replicas) {
     return reduction_after(of_two_ranks(), kTwoStages, kLast, replicas, 1e9);

@@ -64,6 +64,11 @@ class Job:
         return codes
 
 
+def node_size(processes):
+    """As on several nodes, if they can have two processes each."""
+    return 2 if processes % 2 == 0 else processes
+
+
 @contextlib.contextmanager
 def job(folder, *commands):
     """One process for each command, which is what follows the interpreter."""
@@ -74,7 +79,7 @@ def job(folder, *commands):
         with log.open("w") as out:
             for rank, command in enumerate(commands):
                 place = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(len(commands)),
-                             LOCAL_WORLD_SIZE="2",  # as on several nodes
+                             LOCAL_WORLD_SIZE=str(node_size(len(commands))),
                              MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
                 processes.append(subprocess.Popen(
                     [sys.executable, *map(str, command)], stdout=out, stderr=out,

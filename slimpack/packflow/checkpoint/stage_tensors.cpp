@@ -1,8 +1,12 @@
 #include "slimpack/packflow/checkpoint/stage_tensors.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "slimpack/packflow/device/tensor.h"
 
@@ -45,10 +49,19 @@ void add_whole(NamedTensors& result, const std::string& prefix, StageParameters&
   }
 }
 
-/// What every replica has a shard of.
-at::Tensor joined_shards(const at::Tensor& shard_S, Collective& data) {
+/// What every replica has a shard of, at the first replica; elsewhere undefined.
+at::Tensor joined_shards(const at::Tensor& shard_S, const Shard& own, Collective& data) {
+  const std::vector<at::Tensor> begins =
+      data.gathering().all_gather(at::full({1}, own.begin, at::kLong));
   const std::vector<at::Tensor> shards = data.gathering().gather(shard_S);
-  return shards.empty() ? at::Tensor() : joined_rows(shards);
+  if (shards.empty()) return {};
+  std::vector<std::pair<std::int64_t, at::Tensor>> by_begin;
+  for (std::size_t r = 0; r < shards.size(); ++r)
+    by_begin.emplace_back(begins[r].item<std::int64_t>(), shards[r]);
+  std::ranges::stable_sort(by_begin, {}, [](const auto& shard) { return shard.first; });
+  std::vector<at::Tensor> ordered;
+  for (const auto& [begin, shard] : by_begin) ordered.push_back(shard);
+  return joined_rows(ordered);
 }
 
 }  // namespace
@@ -65,7 +78,7 @@ NamedTensors whole_values(StageParameters& stage, Communicator& communicator) {
 NamedTensors whole_gradients(StageParameters& stage, Communicator& communicator) {
   NamedTensors result;
   add_whole(result, "", stage, communicator, [&](const ParameterBucket& bucket) {
-    return joined_shards(bucket.shard.of(bucket.gradients_N), communicator.data());
+    return joined_shards(bucket.shard.of(bucket.gradients_N), bucket.shard, communicator.data());
   });
   return result;
 }
@@ -75,7 +88,7 @@ NamedTensors whole_optimizer_state(StageParameters& stage, Dtype dtype,
   NamedTensors result;
   for (const OptimizerState& state : optimizer_states(dtype))
     add_whole(result, state.prefix, stage, communicator, [&](const ParameterBucket& bucket) {
-      return joined_shards(bucket.*state.shard_S, communicator.data());
+      return joined_shards(bucket.*state.shard_S, bucket.shard, communicator.data());
     });
   return result;
 }

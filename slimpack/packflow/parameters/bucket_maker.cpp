@@ -118,7 +118,7 @@ ParameterBucket BucketMaker::make() {
     add_stretches(p, size, stretches);
   }
   const auto wide = at::dtype(accumulate_type(owner_.dtype)).device(owner_.device);
-  const Shard shard(size, owner_.grid.replicas, owner_.place.replica.value());
+  const Shard shard = replica_shard(size, owner_.grid, owner_.place.replica);
   ParameterBucket bucket{at::zeros({size}, wide.dtype(compute_type(owner_.dtype))),
                          at::zeros({size}, wide),
                          std::move(stretches),

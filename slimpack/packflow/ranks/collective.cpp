@@ -6,11 +6,18 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include <bit>
 #include <numeric>
 
 #include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {
+
+Shard replica_shard(std::int64_t size, const RankGrid& grid, ReplicaId replica) {
+  const std::int32_t in_node = grid.replicas_summed_in_node();
+  return Shard(size, in_node, replica.value() % in_node)
+      .part(grid.replicas / in_node, replica.value() / in_node);
+}
 
 MemberRows::MemberRows(const std::vector<at::Tensor>& rows_of, at::Device device) {
   for (const at::Tensor& rows : rows_of) counts.push_back(rows.numel());
@@ -52,6 +59,13 @@ at::Tensor add_up(std::span<const at::Tensor> parts) {
   at::Tensor sum = parts[0].add(parts[1]);
   for (const at::Tensor& part : parts.subspan(2)) sum.add_(part);
   return sum;
+}
+
+at::Tensor add_pairwise(std::span<const at::Tensor> parts) {
+  if (parts.size() == 1) return parts.front();
+  if (parts.size() == 2) return parts[0].add(parts[1]);
+  const std::size_t half = std::bit_floor(parts.size() - 1);
+  return add_pairwise(parts.first(half)).add_(add_pairwise(parts.subspan(half)));
 }
 
 }  // namespace slimpack

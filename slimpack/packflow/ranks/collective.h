@@ -2,8 +2,8 @@
 //
 // There are five interfaces. Backends implement each in their own way (threads: one memory; c10d:
 // messages). Every member of a group makes the same calls in the same order, but for Messages. Sums
-// are added in member order, those of shards block by block (mesh.h), so they have the same bits on
-// all members and in every run. Every call throws once any rank of the job has failed.
+// of rows are added in member order, those of shards pairwise (add_pairwise), so they have the same
+// bits on all members and in every run. Every call throws once any rank of the job has failed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/plan/zone.h"
 
 namespace slimpack {
@@ -28,10 +29,20 @@ struct Shard {
   Shard(std::int64_t size, std::int32_t members, std::int32_t index)
       : begin(size * index / members), end(size * (index + 1) / members) {}
   [[nodiscard]] std::int64_t size() const { return end - begin; }
+  /// What of this one belongs to member `index` of `members` that share it.
+  [[nodiscard]] Shard part(std::int32_t members, std::int32_t index) const {
+    Shard shard(size(), members, index);
+    shard.begin += begin;
+    shard.end += begin;
+    return shard;
+  }
   [[nodiscard]] at::Tensor of(const at::Tensor& flat_N) const {
     return flat_N.narrow(0, begin, size());
   }
 };
+
+/// What a replica owns of so many parameters: a part of what its place in its node sums.
+[[nodiscard]] Shard replica_shard(std::int64_t size, const RankGrid& grid, ReplicaId replica);
 
 /// Gathers whole tensors and sums numbers of all members.
 class Gathering {
@@ -102,12 +113,13 @@ class Shifts {
 };
 
 /// Sums parameters' gradients. Each member gets the sum of its own shard (ZeRO, arXiv:1910.02054).
+/// replica_shard says which one that is; in other groups it is the Shard of the member's index.
 class ShardReduction {
  public:
   virtual ~ShardReduction() = default;
 
-  /// Begins to sum tensors of one size over all members. The sum replaces the member's own Shard;
-  /// the rest of its tensor stays as it is. Does not wait. Members must not touch the tensor until
+  /// Begins to sum tensors of one size over all members. The sum replaces the member's own shard;
+  /// the rest of its tensor may change, too. Does not wait. Members must not touch the tensor until
   /// the reduction is finished.
   virtual void start_reduce_scatter(at::Tensor flat_N) = 0;
   /// Waits until all members have started the oldest unfinished reduction.
@@ -116,7 +128,7 @@ class ShardReduction {
   /// shards only after a barrier.
   virtual void finish_reduce_scatter() = 0;
 
-  /// Fills the tensor with the Shards of all members, each from its owner. The tensor may be
+  /// Fills the tensor with the shards of all members, each from its owner. The tensor may be
   /// written to again only after a barrier.
   virtual void all_gather_shards(at::Tensor& flat_N) = 0;
 
@@ -186,5 +198,10 @@ class Collective {
 
 /// The sum of tensors of one size, added in their order; a new tensor.
 [[nodiscard]] at::Tensor add_up(std::span<const at::Tensor> parts);
+
+/// The pairwise sum of tensors of one size; the tensor itself if there is one, else a new one. The
+/// first 2^k < n of them are summed on their own, likewise the rest, and both sums are added. So it
+/// has the same bits if neighbours 2^k · i … 2^k · (i + 1) − 1 are summed first, wherever that is.
+[[nodiscard]] at::Tensor add_pairwise(std::span<const at::Tensor> parts);
 
 }  // namespace slimpack

@@ -44,7 +44,7 @@ struct GroupMessage {
 /// Exchanges of a group, one after the other.
 class GroupLinks {
  public:
-  /// `ranks`: of the members.
+  /// `ranks`: of the members, equally far apart.
   GroupLinks(const LinkUse& use, std::vector<std::int32_t> ranks);
 
   /// By member when it has what the member `step` places before it sent.
@@ -58,8 +58,16 @@ class GroupLinks {
   [[nodiscard]] std::vector<Nanos> all_to_all(std::span<const ToEach> sent);
   /// When all have what all sent; messages without bytes take no time.
   [[nodiscard]] Nanos collective(std::span<const GroupMessage> sent);
+  /// The same of gradients, which nodes sum first, or of parameters, which go the same way back.
+  [[nodiscard]] Nanos reduction(std::span<const GroupMessage> sent);
 
  private:
+  /// What the largest message takes.
+  struct Way {
+    double latency, per_byte;
+  };
+  [[nodiscard]] Nanos along(const Way& way, std::span<const GroupMessage> sent);
+  [[nodiscard]] Way way(bool in_node) const;
   /// When the last messages will have left.
   struct Queues {
     std::vector<double> members;  ///< inside their nodes
@@ -83,6 +91,7 @@ class GroupLinks {
 
   LinkUse use_;
   std::vector<std::int32_t> ranks_;
+  std::int32_t summed_in_node_ = 1;  ///< members that reduce inside their node first
   Queues queues_;
   double collective_free_ = 0;
 };

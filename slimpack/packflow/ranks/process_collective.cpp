@@ -16,64 +16,14 @@
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/ranks/mesh.h"
 #include "slimpack/packflow/ranks/process_shifts.h"
+#include "slimpack/packflow/ranks/process_transfers.h"
 
 namespace slimpack {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-using Travelling = std::vector<ProcessPeers::Message>;
 using Transfer = ProcessPeers::Transfer;
 using Kind = Transfer::Kind;
-
-void wait_for(Travelling& messages) {
-  for (ProcessPeers::Message& message : messages) message.wait();
-}
-
-/// Begins to send given(member) to every other one of `members`, and to receive taken(member) from
-/// it.
-template <class Given, class Taken>
-[[nodiscard]] Travelling begin_exchange(ProcessPeers& peers, const Mesh::Block& members,
-                                        const Given& given, const Taken& taken) {
-  std::vector<Transfer> transfers;
-  for (std::int32_t m = members.begin; m < members.end; ++m) {
-    if (m == peers.index()) continue;
-    transfers.push_back({Kind::kReceive, taken(m), m});
-    transfers.push_back({Kind::kSend, given(m), m});
-  }
-  return peers.begin(std::move(transfers));
-}
-
-/// As above, with all members of the group.
-template <class Given, class Taken>
-[[nodiscard]] Travelling begin_exchange(ProcessPeers& peers, const Given& given,
-                                        const Taken& taken) {
-  return begin_exchange(peers, {0, peers.group().size}, given, taken);
-}
-
-std::int64_t sum_of(const std::vector<std::int64_t>& sizes, const Mesh::Block& block) {
-  return std::accumulate(sizes.begin() + block.begin, sizes.begin() + block.end, std::int64_t{0});
-}
-
-/// Fills the tensor with the parts of all members, which lie end to end; member m's has sizes[m]
-/// elements. Each member has its own one.
-void all_gather_in_place(ProcessPeers& peers, const at::Tensor& all_N,
-                         const std::vector<std::int64_t>& sizes) {
-  const Mesh mesh(peers.group().size, peers.index());
-  const auto of_block = [&](const Mesh::Block& block) {
-    return all_N.narrow(0, sum_of(sizes, {0, block.begin}), sum_of(sizes, block));
-  };
-  const auto of_member = [&](std::int32_t m) { return of_block({m, m + 1}); };
-  Travelling messages = begin_exchange(
-      peers, mesh.own, [&](std::int32_t /*to*/) { return of_member(peers.index()); }, of_member);
-  wait_for(messages);
-  std::vector<Transfer> transfers;
-  for (const Mesh::Received& r : mesh.received)
-    transfers.push_back({Kind::kReceive, of_block(r.block), r.from});
-  for (const std::int32_t m : mesh.targets)
-    transfers.push_back({Kind::kSend, of_block(mesh.own), m});
-  messages = peers.begin(std::move(transfers));
-  wait_for(messages);
-}
 
 class ProcessGathering final : public Gathering {
  public:
@@ -241,109 +191,6 @@ class ProcessRowExchange final : public RowExchange {
   ProcessPeers& peers_;
 };
 
-class ProcessShardReduction final : public ShardReduction {
- public:
-  explicit ProcessShardReduction(ProcessPeers& peers)
-      : peers_(peers), mesh_(peers.group().size, peers.index()) {
-    for (std::int32_t m = mesh_.own.begin; m < mesh_.own.end; ++m) {
-      summed_by_.push_back(Mesh(peers.group().size, m).targets);
-      summed_by_.back().insert(summed_by_.back().begin(), m);
-    }
-  }
-
-  void start_reduce_scatter(at::Tensor flat_N) override {
-    Reduction reduction;
-    const at::Tensor own_K = summed_by(peers_.index(), flat_N);
-    for (std::int32_t m = mesh_.own.begin; m < mesh_.own.end; ++m)
-      reduction.parts_K.push_back(m == peers_.index() ? own_K : at::empty_like(own_K));
-    reduction.messages = begin_exchange(
-        peers_, mesh_.own, [&](std::int32_t to) { return summed_by(to, flat_N); },
-        [&](std::int32_t from) { return reduction.parts_K[place(from)]; });
-    reduction.flat_N = std::move(flat_N);
-    reducing_.push_back(std::move(reduction));
-  }
-
-  void await_reduce_scatter() override {
-    SLIMPACK_CHECK(!reducing_.empty());
-    wait_for(reducing_.front().messages);
-  }
-
-  void finish_reduce_scatter() override {
-    await_reduce_scatter();
-    const Reduction reduction = std::move(reducing_.front());
-    reducing_.pop_front();
-    at::Tensor sum_K = add_up(reduction.parts_K);
-    if (!mesh_.received.empty()) sum_K = sum_of_blocks(sum_K, reduction.flat_N);
-    shard(reduction.flat_N, peers_.index()).of(reduction.flat_N).copy_(sum_K);
-  }
-
-  void all_gather_shards(at::Tensor& flat_N) override {
-    std::vector<std::int64_t> sizes;
-    for (std::int32_t m = 0; m < peers_.group().size; ++m) sizes.push_back(shard(flat_N, m).size());
-    all_gather_in_place(peers_, flat_N, sizes);
-  }
-
-  void all_reduce(at::Tensor& tensor) override {
-    at::Tensor flat_N = tensor.contiguous().view(-1);
-    start_reduce_scatter(flat_N);
-    finish_reduce_scatter();
-    all_gather_shards(flat_N);
-    tensor.copy_(flat_N.view_as(tensor));
-  }
-
- private:
-  /// An unfinished reduction.
-  struct Reduction {
-    at::Tensor flat_N;
-    Tensors parts_K;  ///< of what this member sums in its block, by member of the block
-    Travelling messages;
-  };
-
-  /// The shards that a member of the own block sums: its own one, then those of its targets.
-  [[nodiscard]] at::Tensor summed_by(std::int32_t member, const at::Tensor& flat_N) const {
-    Tensors shards;
-    for (const std::int32_t m : summed_by_[place(member)])
-      shards.push_back(shard(flat_N, m).of(flat_N));
-    return shards.size() == 1 ? shards.front() : at::cat(shards);
-  }
-
-  /// Gives the targets what the own block has for them. The sum of what all blocks have for this
-  /// member.
-  [[nodiscard]] at::Tensor sum_of_blocks(const at::Tensor& sum_K, const at::Tensor& flat_N) {
-    std::vector<std::int64_t> sizes;
-    for (const std::int32_t m : summed_by_[place(peers_.index())])
-      sizes.push_back(shard(flat_N, m).size());
-    const Tensors sums = sum_K.split_with_sizes(sizes);
-    std::vector<Transfer> transfers;
-    Tensors parts_S;  // by block
-    auto source = mesh_.received.begin();
-    for (const Mesh::Block& block : Mesh::blocks(peers_.group().size)) {
-      const bool own = block == mesh_.own;
-      parts_S.push_back(own ? sums.front() : at::empty_like(sums.front()));
-      if (!own) transfers.push_back({Kind::kReceive, parts_S.back(), source++->from});
-    }
-    for (std::size_t t = 0; t < mesh_.targets.size(); ++t)
-      transfers.push_back({Kind::kSend, sums[t + 1], mesh_.targets[t]});
-    Travelling messages = peers_.begin(std::move(transfers));
-    wait_for(messages);
-    return add_up(parts_S);
-  }
-
-  /// The place of a member in the own block.
-  [[nodiscard]] std::size_t place(std::int32_t member) const {
-    return static_cast<std::size_t>(member - mesh_.own.begin);
-  }
-
-  [[nodiscard]] Shard shard(const at::Tensor& flat_N, std::int32_t member) const {
-    return {flat_N.numel(), peers_.group().size, member};
-  }
-
-  ProcessPeers& peers_;
-  Mesh mesh_;
-  std::vector<std::vector<std::int32_t>> summed_by_;  ///< whose shards, by member of the own block
-  std::deque<Reduction> reducing_;
-};
-
 class ProcessMessages final : public Messages {
  public:
   explicit ProcessMessages(ProcessPeers& peers) : peers_(peers) {}
@@ -410,13 +257,14 @@ std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& 
   return all;
 }
 
-Collective process_collective(ProcessPeers& peers, std::int32_t route_over) {
-  return {
-      peers.group().size,
-      peers.index(),
-      {std::make_unique<ProcessGathering>(peers), std::make_unique<ProcessRowExchange>(peers),
-       std::make_unique<ProcessShifts>(peers, route_over),
-       std::make_unique<ProcessShardReduction>(peers), std::make_unique<ProcessMessages>(peers)}};
+Collective process_collective(ProcessPeers& peers, std::int32_t route_over,
+                              const NodePeers* nodes) {
+  return {peers.group().size,
+          peers.index(),
+          {std::make_unique<ProcessGathering>(peers), std::make_unique<ProcessRowExchange>(peers),
+           std::make_unique<ProcessShifts>(peers, route_over),
+           nodes == nullptr ? process_reduction(peers) : node_first_reduction(*nodes),
+           std::make_unique<ProcessMessages>(peers)}};
 }
 
 }  // namespace slimpack

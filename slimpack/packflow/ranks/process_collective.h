@@ -1,7 +1,7 @@
 // Groups of ranks that are processes.
 //
-// Members send everything directly to each other, and every member sums its own shard in member
-// order. This sends as many bytes as a ring, and gives the same bits as threads. In large groups
+// Members send everything directly to each other, and every member sums its own shard. This sends
+// as many bytes as a ring, and gives the same bits as threads. In large groups
 // members pass on what others gave and sum for others (mesh.h), so that they need few connections.
 // A reduction then sends one part in √n more.
 #pragma once
@@ -11,6 +11,7 @@
 
 #include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/ranks/process_exchange.h"
+#include "slimpack/packflow/ranks/process_reduction.h"
 
 namespace slimpack {
 
@@ -19,7 +20,10 @@ namespace slimpack {
 [[nodiscard]] std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& own_N,
                                                        const std::vector<std::int64_t>& sizes);
 
-/// A member's end. `peers` must outlive it. `route_over`: as in RankGrid. Calls throw PeerLost.
-[[nodiscard]] Collective process_collective(ProcessPeers& peers, std::int32_t route_over = 0);
+/// A member's end. `peers` and those of `nodes` must outlive it. `route_over`: the ranks of a node,
+/// over which shifts to others are spread; 0 = not. `nodes`: those that sum gradients first; null =
+/// all at once. Calls throw PeerLost.
+[[nodiscard]] Collective process_collective(ProcessPeers& peers, std::int32_t route_over = 0,
+                                            const NodePeers* nodes = nullptr);
 
 }  // namespace slimpack

@@ -2,7 +2,9 @@
 
 #include <ATen/ops/full.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -16,7 +18,7 @@ namespace slimpack {
 
 std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank) {
   std::vector<RankGroup> groups = edge_groups(grid, rank);
-  // The order is world, data, tensor, pipeline, vocabulary, contexts, tied.
+  // The order is world, data, its nodes, tensor, pipeline, vocabulary, contexts, tied.
   // Kinds that some ranks lack come last.
   for (const RankGroup& group : collective_groups(grid, rank))
     if (group.size > 1) groups.push_back(group);
@@ -49,6 +51,15 @@ struct ProcessJob::Ends {
   }
 
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }
+  /// Those that sum gradients node by node; nullopt: all replicas do at once.
+  [[nodiscard]] std::optional<NodePeers> nodes() {
+    const auto of_kind = [&](GroupKind kind) {
+      return std::ranges::find(collectives, kind, [](const auto& c) { return c.first.kind; });
+    };
+    const auto in_node = of_kind(GroupKind::kDataInNode);
+    if (in_node == collectives.end()) return std::nullopt;
+    return NodePeers{*in_node->second, *of_kind(GroupKind::kDataAcrossNodes)->second};
+  }
 
   std::map<RankGroup, std::unique_ptr<ProcessPeers>> collectives;  ///< the world comes first
   std::vector<std::unique_ptr<ProcessPeers>> edges;
@@ -59,8 +70,10 @@ struct ProcessJob::Ends {
 class ProcessJob::Member final : public GroupedCommunicator {
  public:
   Member(Ends& ends, const RankGrid& grid) : ends_(ends), pipeline_(grid.pipeline) {
+    const std::optional<NodePeers> nodes = ends.nodes();
     for (const auto& [group, peers] : ends.collectives)
-      add(group, process_collective(*peers, grid.route_over));
+      add(group, process_collective(*peers, grid.route ? grid.ranks_per_node : 0,
+                                    group.kind == GroupKind::kData && nodes ? &*nodes : nullptr));
   }
 
   void post_receive(Inbox inbox, const MessageForm& form) override {

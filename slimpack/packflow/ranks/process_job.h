@@ -29,6 +29,7 @@ class ProcessJob final : public JobProcess {
   ~ProcessJob() override;
 
   [[nodiscard]] std::vector<std::int32_t> ranks() const override { return {rank_}; }
+  [[nodiscard]] std::int32_t ranks_per_node() const override { return grid_.ranks_per_node; }
   [[nodiscard]] std::unique_ptr<World> make_world() override;
   [[nodiscard]] std::vector<std::string> all_gather(const std::string& own) override;
 

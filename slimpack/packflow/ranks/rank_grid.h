@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/node_placement.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -24,10 +25,10 @@ struct RankGrid {
   std::int32_t replicas = 1;
   std::int32_t tensor = 1;
   std::int32_t stages_per_rank = 1;
-  bool spread_vocabulary = false;  ///< over the ranks of a pipeline (StageLayout)
-  bool exchange_context = false;   ///< any two ranks of a pipeline exchange attention
-  /// Processes of a node. Shifts to other nodes are spread over them (process_shifts.h); 0 = not.
-  std::int32_t route_over = 0;
+  bool spread_vocabulary = false;   ///< over the ranks of a pipeline (StageLayout)
+  bool exchange_context = false;    ///< any two ranks of a pipeline exchange attention
+  std::int32_t ranks_per_node = 0;  ///< of processes; 0 = one node has all
+  bool route = false;               ///< shifts to other nodes are spread over a node's ranks
 
   [[nodiscard]] std::int32_t ranks() const { return pipeline * replicas * tensor; }
   [[nodiscard]] std::int32_t stages() const { return pipeline * stages_per_rank; }
@@ -38,6 +39,16 @@ struct RankGrid {
   }
   [[nodiscard]] std::int32_t rank(const RankPlace& place) const {
     return (place.replica.value() * pipeline + place.pipeline) * tensor + place.tensor;
+  }
+  /// How many neighbouring replicas sum their gradients before these leave their node.
+  [[nodiscard]] std::int32_t replicas_summed_in_node() const {
+    return NodePlacement{ranks_per_node, tensor, pipeline, replicas}.replicas_summed_in_node();
+  }
+  /// Whose shard stands at a place among all: first those of the first part that nodes sum, in the
+  /// order of the nodes.
+  [[nodiscard]] ReplicaId shard_owner(std::int32_t place) const {
+    const std::int32_t nodes = replicas / replicas_summed_in_node();
+    return ReplicaId(place % nodes * replicas_summed_in_node() + place / nodes);
   }
   bool operator==(const RankGrid&) const = default;
 };

@@ -7,9 +7,10 @@
 namespace slimpack {
 
 std::string RankGroup::name() const {
-  constexpr std::array<const char*, 11> kNames{
-      "world", "data",    "context",  "tensor",       "pipeline",     "vocabulary",
-      "tied",  "forward", "backward", "ring forward", "ring backward"};
+  constexpr std::array<const char*, 13> kNames{
+      "world",        "data",       "data in node", "data across nodes", "context",  "tensor",
+      "pipeline",     "vocabulary", "tied",         "forward",           "backward", "ring forward",
+      "ring backward"};
   std::string text = fmt::format("{} of ranks", kNames[static_cast<std::size_t>(kind)]);
   if (kind == GroupKind::kWorld) return fmt::format("world of {} ranks", size);
   for (std::int32_t m = 0; m < size; ++m) text += fmt::format("{} {}", m == 0 ? "" : ",", rank(m));
@@ -36,6 +37,14 @@ std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank
       {GroupKind::kWorld, grid.ranks(), 0, 1},
       {GroupKind::kData, grid.replicas, rank_at(0, p, place.tensor), next_replica},
       {GroupKind::kTensor, grid.tensor, rank_at(replica, p, 0), 1}};
+  const std::int32_t in_node = grid.replicas_summed_in_node();
+  if (in_node > 1) {
+    const std::int32_t at = replica % in_node;
+    out.push_back(
+        {GroupKind::kDataInNode, in_node, rank_at(replica - at, p, place.tensor), next_replica});
+    out.push_back({GroupKind::kDataAcrossNodes, grid.replicas / in_node,
+                   rank_at(at, p, place.tensor), in_node * next_replica});
+  }
   if (grid.exchange_context || grid.spread_vocabulary)
     out.push_back(
         {GroupKind::kPipeline, grid.pipeline, rank_at(replica, 0, place.tensor), grid.tensor});

@@ -17,6 +17,8 @@ namespace slimpack {
 enum class GroupKind : std::uint8_t {
   kWorld,
   kData,
+  kDataInNode,       ///< neighbours of kData on one node, who sum gradients first
+  kDataAcrossNodes,  ///< one of each such group, at the same place
   kContext,
   kTensor,
   kPipeline,

@@ -9,7 +9,6 @@
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/ranks/mesh.h"
 
 namespace slimpack {
 namespace {
@@ -147,15 +146,6 @@ class ThreadShifts final : public Shifts {
   std::map<Zone, Own> own_;
 };
 
-/// The sum of all members' tensors, in the order in which processes that exchange them add it up.
-at::Tensor add_up_blocks(const Tensors& parts) {
-  Tensors sums;
-  for (const Mesh::Block& block : Mesh::blocks(static_cast<std::int32_t>(parts.size())))
-    sums.push_back(add_up(std::span(parts).subspan(static_cast<std::size_t>(block.begin),
-                                                   static_cast<std::size_t>(block.size()))));
-  return sums.size() == 1 ? sums.front() : add_up(sums);
-}
-
 class ThreadShardReduction final : public ShardReduction {
  public:
   explicit ThreadShardReduction(RoundsMember rounds) : rounds_(std::move(rounds)) {}
@@ -180,7 +170,7 @@ class ThreadShardReduction final : public ShardReduction {
     if (rounds_.size() == 1 || own.size() == 0) return;
     Tensors parts_S;
     for (const Given& given : all) parts_S.push_back(own.of(given.tensors[0]));
-    parts_S[static_cast<std::size_t>(rounds_.index())].copy_(add_up_blocks(parts_S));
+    parts_S[static_cast<std::size_t>(rounds_.index())].copy_(add_pairwise(parts_S));
   }
 
   void all_gather_shards(at::Tensor& flat_N) override {
@@ -196,7 +186,7 @@ class ThreadShardReduction final : public ShardReduction {
   void all_reduce(at::Tensor& tensor) override {
     if (rounds_.size() == 1) return;
     const Bytes bytes = 2 * ring_bytes(tensor, rounds_.size());  // summed, and handed out
-    const at::Tensor sum = add_up_blocks(rounds_.exchange(tensor, bytes));
+    const at::Tensor sum = add_pairwise(rounds_.exchange(tensor, bytes));
     rounds_.barrier();  // nobody may write before all have read
     tensor.copy_(sum);
   }
@@ -242,6 +232,15 @@ ThreadRounds::Arrivals collective_arrivals(const std::optional<LinkUse>& use,
   };
 }
 
+ThreadRounds::Arrivals reduction_arrivals(const std::optional<LinkUse>& use,
+                                          const RankGroup& group) {
+  if (!use) return {};
+  return [links = group_links(*use, group, {0, group.size})](std::span<const Given> given,
+                                                             std::int32_t /*step*/) {
+    return std::vector<Nanos>(given.size(), links->reduction(messages_of(given)));
+  };
+}
+
 ThreadRounds::Arrivals pairwise_arrivals(const std::optional<LinkUse>& use,
                                          const RankGroup& group) {
   if (!use) return {};
@@ -273,7 +272,7 @@ ThreadCollective::ThreadCollective(SharedFailure& failure, const RankGroup& grou
     : gathering_(failure, group.size),
       rows_(failure, group.size, collective_arrivals(links, group)),
       pairwise_(failure, group.size, pairwise_arrivals(links, group)),
-      shards_(failure, group.size, collective_arrivals(links, group)),
+      shards_(failure, group.size, reduction_arrivals(links, group)),
       circles_(failure, group, links),
       messages_(failure, group) {}
 

@@ -45,8 +45,13 @@ struct EngineOptions {
       wrap_communicator = {};
 
   [[nodiscard]] RankGrid grid() const {
-    return {layout.ranks(),           replicas,        tensor, layout.stages_per_rank,
-            layout.spread_vocabulary, exchange_context};
+    return {layout.ranks(),
+            replicas,
+            tensor,
+            layout.stages_per_rank,
+            layout.spread_vocabulary,
+            exchange_context,
+            process ? process->ranks_per_node() : 0};
   }
 };
 

@@ -1,8 +1,11 @@
 #include "slimpack/packflow/step/rank_step.h"
 
+#include <ATen/ops/full.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/memory_tracker.h"
@@ -23,6 +26,20 @@ void require_finite(double gradient_norm) {
       "the gradient norm is {}: training has diverged; lower train.learning_rate or raise "
       "train.warmup_steps",
       std::isnan(gradient_norm) ? "not a number" : "infinite");
+}
+
+/// Σ of what all ranks found in their shards, in the order of the shards: so it has the same bits
+/// whichever ranks own them.
+double sum_by_shards(double own, const RankGrid& grid, Gathering& world) {
+  const std::vector<at::Tensor> of_rank = world.all_gather(at::full({1}, own, at::kDouble));
+  double total = 0;
+  for (std::int32_t place = 0; place < grid.replicas; ++place)
+    for (std::int32_t p = 0; p < grid.pipeline; ++p)
+      for (std::int32_t t = 0; t < grid.tensor; ++t) {
+        const std::int32_t rank = grid.rank({grid.shard_owner(place), p, t});
+        total += of_rank[static_cast<std::size_t>(rank)].item<double>();
+      }
+  return total;
 }
 
 class RankRunner {
@@ -314,7 +331,7 @@ class RankRunner {
     record_.timed(SpanKind::kWaitReceive, [&] {
       Collective& world = rank_.communicator.world();
       result_.loss_sum = world.gathering().sum(rank_.stages.back().loss_sum());
-      result_.gradient_norm = std::sqrt(world.gathering().sum(squares));
+      result_.gradient_norm = std::sqrt(sum_by_shards(squares, grid_, world.gathering()));
     });
     if (!rank_.update) return;
     require_finite(result_.gradient_norm);

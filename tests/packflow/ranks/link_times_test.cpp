@@ -77,5 +77,17 @@ TEST(LinkTimes, ACollectiveUsesAllCards) {
   EXPECT_EQ(inside.collective(std::vector<GroupMessage>(2, message(0, 8))), Nanos(13));
 }
 
+TEST(LinkTimes, NodesReduceFirst) {
+  // Each of four members sends 36 of 48 bytes: 24 to its neighbour, 12 to the other node.
+  GroupLinks links({kMap}, {0, 1, 2, 3});
+  const std::vector<GroupMessage> sent(4, message(0, 36));
+  EXPECT_EQ(links.reduction(sent), Nanos(5 + 24 + 100 + 120));
+  // Where each is alone on its node, all 36 bytes cross a card.
+  GroupLinks alone({kMap}, {0, 2, 4, 6});
+  EXPECT_EQ(alone.reduction(sent), Nanos(100 + 360));
+  GroupLinks inside({kMap}, {0, 1});
+  EXPECT_EQ(inside.reduction(std::vector<GroupMessage>(2, message(0, 8))), Nanos(13));
+}
+
 }  // namespace
 }  // namespace slimpack

@@ -16,13 +16,14 @@ TEST(Mesh, OfASmallGroupHasOneRound) {
 }
 
 TEST(Mesh, PassesOnWhatABlockHas) {
-  // Blocks of eight, eight and nine. No other block has a ninth member for 24 to serve.
-  EXPECT_EQ(Mesh::blocks(25), (std::vector<Mesh::Block>{{0, 8}, {8, 16}, {16, 25}}));
-  EXPECT_EQ(Mesh(25, 0).targets, (std::vector<std::int32_t>{8, 16, 24}));
-  EXPECT_EQ(Mesh(25, 1).targets, (std::vector<std::int32_t>{9, 17}));
-  EXPECT_EQ(Mesh(25, 24).received.front().from, 0);
-  EXPECT_EQ(Mesh(25, 24).received.back().from, 8);
-  EXPECT_TRUE(Mesh(25, 24).targets.empty());
+  // Blocks of 16 and nine: of the second one, seven serve two members of the first one each.
+  EXPECT_EQ(Mesh::blocks(25), (std::vector<Mesh::Block>{{0, 16}, {16, 25}}));
+  EXPECT_EQ(Mesh(25, 0).targets, (std::vector<std::int32_t>{16}));
+  EXPECT_TRUE(Mesh(25, 9).targets.empty());
+  EXPECT_EQ(Mesh(25, 9).received.front().from, 16);
+  EXPECT_EQ(Mesh(25, 16).targets, (std::vector<std::int32_t>{0, 9}));
+  EXPECT_EQ(Mesh(25, 24).targets, (std::vector<std::int32_t>{8}));
+  EXPECT_EQ(Mesh(25, 24).received.front().from, 8);
 }
 
 TEST(Mesh, GivesEveryMemberEverythingOnce) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <thread>
@@ -30,6 +31,33 @@ void on_processes(std::int32_t size, Mail& mail, const Work& work, std::int32_t 
     });
 }
 
+/// The same where groups of `in_node` members sum gradients first.
+template <class Work>
+void on_nodes(std::int32_t size, std::int32_t in_node, const Work& work) {
+  Mail all_mail;
+  std::vector<Mail> node_mail(static_cast<std::size_t>(size / in_node));
+  std::vector<Mail> across_mail(static_cast<std::size_t>(in_node));
+  std::vector<std::jthread> threads;
+  for (std::int32_t m = 0; m < size; ++m)
+    threads.emplace_back([&, m] {
+      const std::int32_t node = m / in_node, place = m % in_node, nodes = size / in_node;
+      const MailGroup all(fmt::format("member {} of {}", m, size), m, size, all_mail);
+      const MailGroup neighbours(fmt::format("member {} in its node of {}", m, in_node), place,
+                                 in_node, node_mail[static_cast<std::size_t>(node)]);
+      const MailGroup others(fmt::format("member {} across {} nodes", m, nodes), node, nodes,
+                             across_mail[static_cast<std::size_t>(place)]);
+      ProcessPeers peers({GroupKind::kData, size}, all.name());
+      ProcessPeers in({GroupKind::kDataInNode, in_node, node * in_node}, neighbours.name());
+      ProcessPeers across({GroupKind::kDataAcrossNodes, nodes, place, in_node}, others.name());
+      const NodePeers by_node{in, across};
+      Collective group = process_collective(peers, 0, &by_node);
+      work(group, m);
+    });
+  threads.clear();
+  EXPECT_TRUE(std::ranges::all_of(node_mail, &Mail::empty));
+  EXPECT_TRUE(std::ranges::all_of(across_mail, &Mail::empty));
+}
+
 /// The same on ranks that are threads.
 template <class Work>
 void on_threads(std::int32_t size, const Work& work) {
@@ -52,29 +80,48 @@ at::Tensor values_of(std::int32_t member, std::int64_t size) {
 
 class ProcessCollective : public ::testing::TestWithParam<std::int32_t> {};
 
+constexpr std::int64_t kElements = 50;  // less than one for each of the largest group's members
+
+/// Reductions of two tensors at a time and of a third one. By member, what it then has.
+auto reducing(std::vector<at::Tensor>& out) {
+  return [&out](Collective& group, std::int32_t m) {
+    at::Tensor first_N = values_of(m, kElements), second_N = values_of(m + 7, kElements - 3);
+    group.shards().start_reduce_scatter(first_N);
+    group.shards().start_reduce_scatter(second_N);
+    group.shards().finish_reduce_scatter();
+    group.shards().finish_reduce_scatter();
+    group.barrier();
+    group.shards().all_gather_shards(first_N);
+    group.shards().all_gather_shards(second_N);
+    at::Tensor third_N = values_of(m + 3, kElements);
+    group.shards().all_reduce(third_N);
+    out[static_cast<std::size_t>(m)] = at::cat({first_N, second_N, third_N});
+    group.barrier();
+  };
+}
+
+TEST(PairwiseSum, HasTheSameBitsIfNeighboursAreSummedFirst) {
+  for (std::int32_t n = 1; n <= 40; ++n) {
+    std::vector<at::Tensor> parts;
+    for (std::int32_t m = 0; m < n; ++m) parts.push_back(values_of(m, 100));
+    const at::Tensor sum_N = add_pairwise(parts);
+    EXPECT_TRUE(sum_N.allclose(at::stack(parts).sum(0), 1e-4, 1e-3)) << n;
+    for (const std::size_t neighbours : {2, 4, 8, 16}) {
+      std::vector<at::Tensor> sums;
+      for (std::size_t begin = 0; begin < parts.size(); begin += neighbours)
+        sums.push_back(add_pairwise(
+            std::span(parts).subspan(begin, std::min(neighbours, parts.size() - begin))));
+      EXPECT_TRUE(add_pairwise(sums).equal(sum_N)) << n << " in groups of " << neighbours;
+    }
+  }
+}
+
 TEST_P(ProcessCollective, ReducesShardsToTheBitsOfThreads) {
   const std::int32_t size = GetParam();
-  constexpr std::int64_t kElements = 50;  // less than one for each of the largest group's members
   std::vector<at::Tensor> processes(static_cast<std::size_t>(size)), threads = processes;
-  const auto work = [&](std::vector<at::Tensor>& out) {
-    return [&](Collective& group, std::int32_t m) {
-      at::Tensor first_N = values_of(m, kElements), second_N = values_of(m + 7, kElements - 3);
-      group.shards().start_reduce_scatter(first_N);
-      group.shards().start_reduce_scatter(second_N);
-      group.shards().finish_reduce_scatter();
-      group.shards().finish_reduce_scatter();
-      group.barrier();
-      group.shards().all_gather_shards(first_N);
-      group.shards().all_gather_shards(second_N);
-      at::Tensor third_N = values_of(m + 3, kElements);
-      group.shards().all_reduce(third_N);
-      out[static_cast<std::size_t>(m)] = at::cat({first_N, second_N, third_N});
-      group.barrier();
-    };
-  };
   Mail mail;
-  on_processes(size, mail, work(processes));
-  on_threads(size, work(threads));
+  on_processes(size, mail, reducing(processes));
+  on_threads(size, reducing(threads));
   EXPECT_TRUE(mail.empty());
   // An independent sum, in fp64.
   at::Tensor expected_N = at::zeros({kElements}, at::kDouble);
@@ -84,6 +131,19 @@ TEST_P(ProcessCollective, ReducesShardsToTheBitsOfThreads) {
     EXPECT_TRUE(processes[m].equal(processes[0])) << "member " << m;
     const at::Tensor first_N = processes[m].narrow(0, 0, kElements).to(at::kDouble);
     EXPECT_TRUE(first_N.allclose(expected_N, 1e-5, 1e-3)) << "member " << m;
+  }
+}
+
+TEST_P(ProcessCollective, NodesSumFirstToTheBitsOfThreads) {
+  const std::int32_t size = GetParam();
+  std::vector<at::Tensor> threads(static_cast<std::size_t>(size));
+  on_threads(size, reducing(threads));
+  for (const std::int32_t in_node : {2, 4, 8}) {
+    if (size == in_node || size % in_node != 0) continue;
+    std::vector<at::Tensor> processes(static_cast<std::size_t>(size));
+    on_nodes(size, in_node, reducing(processes));
+    for (std::size_t m = 0; m < processes.size(); ++m)
+      EXPECT_TRUE(processes[m].equal(threads[m])) << "member " << m << ", nodes of " << in_node;
   }
 }
 
@@ -142,7 +202,6 @@ TEST_P(ProcessCollective, ExchangesRowsAsThreadsDo) {
   }
 }
 
-// Nine members are three blocks of three; 23 are four of five or six; 64 are eight of eight.
 /// Two tensors of rows that say where they come from. Members pass different numbers of rows.
 std::vector<std::int64_t> rows_of_members(const Zone& circle) {
   std::vector<std::int64_t> rows;

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/ranks/mesh.h"
 #include "slimpack/packflow/ranks/process_job.h"
 
@@ -87,6 +89,32 @@ TEST(ProcessGroups, AreMadeInAnOrderInWhichNobodyWaitsInACircle) {
       for (const std::int32_t tensor : {1, 2, 4})
         for (const std::int32_t stages_per_rank : {1, 2})
           make_all({ranks, replicas, tensor, ranks == 1 ? 1 : stages_per_rank});
+}
+
+TEST(ProcessGroups, OfReplicasByNodeAreMadeByAll) {
+  // Two tensor-parallel ranks and eight replicas on nodes of eight ranks: four replicas each.
+  const RankGrid grid{.replicas = 8, .tensor = 2, .ranks_per_node = 8};
+  make_all(grid);
+  const auto all = names(process_groups(grid, 11));  // replica 5
+  EXPECT_TRUE(std::ranges::count(all, "data in node of ranks 9, 11, 13, 15"));
+  EXPECT_TRUE(std::ranges::count(all, "data across nodes of ranks 3, 11"));
+  for (const std::int32_t ranks_per_node : {0, 2, 16, 32})  // one node, or no neighbours
+    EXPECT_EQ(process_groups({.replicas = 8, .tensor = 2, .ranks_per_node = ranks_per_node}, 0),
+              process_groups({.replicas = 8, .tensor = 2}, 0));
+}
+
+TEST(ReplicaShards, OfANodesPartAreNeighbours) {
+  const RankGrid grid{.replicas = 8, .ranks_per_node = 4};
+  // Four parts of 16 elements; the nodes share each.
+  const auto begin = [&](std::int32_t replica) {
+    return replica_shard(64, grid, ReplicaId(replica)).begin;
+  };
+  EXPECT_EQ(begin(0), 0);
+  EXPECT_EQ(begin(4), 8);
+  EXPECT_EQ(begin(1), 16);
+  EXPECT_EQ(begin(7), 56);
+  for (std::int32_t place = 0; place < 8; ++place)
+    EXPECT_EQ(begin(grid.shard_owner(place).value()), 8 * place);
 }
 
 TEST(ProcessGroups, OfAThousandRanksAreFewForEach) {

@@ -198,6 +198,7 @@ std::set<std::string> all_places() {
                            "pipeline finish_receive",
                            "tied all_reduce",
                            "world sum",
+                           "world all_gather",
                            "world gather"})
     for (const char* when : {"before ", "after "}) places.insert(std::string(when) + call);
   return places;

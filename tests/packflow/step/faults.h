@@ -97,7 +97,7 @@ class Faults final : public CommunicatorWatch {
     come_to(call.rank, "before " + call.name);
   }
   void after(const CommunicatorCall& call) override {
-    if (call.name == "world sum") count_sum(call.rank);
+    if (call.name == "world all_gather") update(call.rank);  // of the gradient norm
     come_to(call.rank, "after " + call.name);
   }
 
@@ -118,7 +118,6 @@ class Faults final : public CommunicatorWatch {
  private:
   struct Rank {
     std::size_t actions = 0;
-    int sums = 0;
     std::string doing;
   };
   Rank& at(std::int32_t rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -149,10 +148,8 @@ class Faults final : public CommunicatorWatch {
     const std::lock_guard lock(mutex_);
     if (at(rank).doing != "update") at(rank).doing = "reduction";
   }
-  /// A step sums its loss and its gradient norm; then it updates.
-  void count_sum(std::int32_t rank) {
+  void update(std::int32_t rank) {
     const std::lock_guard lock(mutex_);
-    if (++at(rank).sums < 2) return;
     at(rank).doing = "update";
     updating_ = true;
   }

@@ -20,9 +20,10 @@ NB_MODULE(process_driver, m) {
       .def(nb::init<std::int32_t, std::int32_t, std::int32_t, std::int32_t, bool, bool>(),
            nb::arg("pipeline"), nb::arg("replicas"), nb::arg("tensor"), nb::arg("stages_per_rank"),
            nb::arg("spread_vocabulary"), nb::arg("exchange_context"));
-  // Routed over nodes of so many ranks.
-  m.def("routed", [](RankGrid grid, std::int32_t ranks) {
-    grid.route_over = ranks;
+  // On nodes of so many ranks.
+  m.def("on_nodes", [](RankGrid grid, std::int32_t ranks_per_node, bool route) {
+    grid.ranks_per_node = ranks_per_node;
+    grid.route = route;
     return grid;
   });
   m.def("group_ranks", [](const RankGrid& grid, std::int32_t rank) {

@@ -31,9 +31,10 @@ def cases_of(ranks, part):
         family, sizes, sequences, plan = with_stages_per_rank(case, stages) if stages > 1 else case
         plan["spread_vocabulary"] = i >= 2 * len(GRIDS[ranks]) + len(rings)
         plan["exchange_context"] = i % 2 == 1
+        plan["ranks_per_node"] = (0, 2, 4)[i % 3]  # 0: one node
         if i >= len(GRIDS[ranks]) and plan["dp"] > 1:
             with_zones(plan, i)
-            plan["route_over"] = i % 3 * 2  # straight, or over nodes of two or four ranks
+            plan["route"] = plan["ranks_per_node"] > 0
         yield use_fp64_casts(make_model(family, i, torch.float64, **sizes)), sequences, plan
 
 

@@ -34,8 +34,7 @@ for case, file in enumerate(files):
     grid = process_driver.RankGrid(step["pp"], step["dp"], step["tp"], step.get("stages_per_rank", 1),
                                    step.get("spread_vocabulary", False),
                                    step.get("exchange_context", False))
-    if step.get("route_over"):
-        grid = process_driver.routed(grid, step["route_over"])
+    grid = process_driver.on_nodes(grid, step.get("ranks_per_node", 0), step.get("route", False))
     names = [dist.new_group(members, use_local_synchronization=True).group_name
              for members in process_driver.group_ranks(grid, rank)]
     process_driver.run(file, grid, rank, names)

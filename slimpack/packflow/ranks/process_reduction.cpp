@@ -1,0 +1,193 @@
+#include "slimpack/packflow/ranks/process_reduction.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "slimpack/base/error.h"
+#include "slimpack/packflow/ranks/process_transfers.h"
+
+namespace slimpack {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Transfer = ProcessPeers::Transfer;
+using Kind = Transfer::Kind;
+
+/// Every member sums its shard, then gives it to all others.
+void all_reduce_by_shards(ShardReduction& shards, at::Tensor& tensor) {
+  at::Tensor flat_N = tensor.contiguous().view(-1);
+  shards.start_reduce_scatter(flat_N);
+  shards.finish_reduce_scatter();
+  shards.all_gather_shards(flat_N);
+  tensor.copy_(flat_N.view_as(tensor));
+}
+
+class ProcessShardReduction final : public ShardReduction {
+ public:
+  explicit ProcessShardReduction(ProcessPeers& peers)
+      : peers_(peers), mesh_(peers.group().size, peers.index()) {
+    for (std::int32_t m = mesh_.own.begin; m < mesh_.own.end; ++m) {
+      summed_by_.push_back(Mesh(peers.group().size, m).targets);
+      summed_by_.back().insert(summed_by_.back().begin(), m);
+    }
+  }
+
+  void start_reduce_scatter(at::Tensor flat_N) override {
+    Reduction reduction;
+    const at::Tensor own_K = summed_by(peers_.index(), flat_N);
+    for (std::int32_t m = mesh_.own.begin; m < mesh_.own.end; ++m)
+      reduction.parts_K.push_back(m == peers_.index() ? own_K : at::empty_like(own_K));
+    reduction.messages = begin_exchange(
+        peers_, mesh_.own, [&](std::int32_t to) { return summed_by(to, flat_N); },
+        [&](std::int32_t from) { return reduction.parts_K[place(from)]; });
+    reduction.flat_N = std::move(flat_N);
+    reducing_.push_back(std::move(reduction));
+  }
+
+  void await_reduce_scatter() override {
+    SLIMPACK_CHECK(!reducing_.empty());
+    wait_for(reducing_.front().messages);
+  }
+
+  /// Whether await_reduce_scatter() is known to return at once.
+  [[nodiscard]] bool arrived() const {
+    return std::ranges::all_of(reducing_.front().messages, &ProcessPeers::Message::done);
+  }
+
+  void finish_reduce_scatter() override {
+    await_reduce_scatter();
+    const Reduction reduction = std::move(reducing_.front());
+    reducing_.pop_front();
+    at::Tensor sum_K = add_pairwise(reduction.parts_K);
+    if (!mesh_.received.empty()) sum_K = sum_of_blocks(sum_K, reduction.flat_N);
+    shard(reduction.flat_N, peers_.index()).of(reduction.flat_N).copy_(sum_K);
+  }
+
+  void all_gather_shards(at::Tensor& flat_N) override {
+    std::vector<std::int64_t> sizes;
+    for (std::int32_t m = 0; m < peers_.group().size; ++m) sizes.push_back(shard(flat_N, m).size());
+    all_gather_in_place(peers_, flat_N, sizes);
+  }
+
+  void all_reduce(at::Tensor& tensor) override { all_reduce_by_shards(*this, tensor); }
+
+ private:
+  /// An unfinished reduction.
+  struct Reduction {
+    at::Tensor flat_N;
+    Tensors parts_K;  ///< of what this member sums in its block, by member of the block
+    Travelling messages;
+  };
+
+  /// The shards that a member of the own block sums: its own one, then those of its targets.
+  [[nodiscard]] at::Tensor summed_by(std::int32_t member, const at::Tensor& flat_N) const {
+    Tensors shards;
+    for (const std::int32_t m : summed_by_[place(member)])
+      shards.push_back(shard(flat_N, m).of(flat_N));
+    return shards.size() == 1 ? shards.front() : at::cat(shards);
+  }
+
+  /// Gives the targets what the own block has for them. The sum of what all blocks have for this
+  /// member.
+  [[nodiscard]] at::Tensor sum_of_blocks(const at::Tensor& sum_K, const at::Tensor& flat_N) {
+    std::vector<std::int64_t> sizes;
+    for (const std::int32_t m : summed_by_[place(peers_.index())])
+      sizes.push_back(shard(flat_N, m).size());
+    const Tensors sums = sum_K.split_with_sizes(sizes);
+    std::vector<Transfer> transfers;
+    Tensors parts_S;  // by block
+    auto source = mesh_.received.begin();
+    for (const Mesh::Block& block : Mesh::blocks(peers_.group().size)) {
+      const bool own = block == mesh_.own;
+      parts_S.push_back(own ? sums.front() : at::empty_like(sums.front()));
+      if (!own) transfers.push_back({Kind::kReceive, parts_S.back(), source++->from});
+    }
+    for (std::size_t t = 0; t < mesh_.targets.size(); ++t)
+      transfers.push_back({Kind::kSend, sums[t + 1], mesh_.targets[t]});
+    Travelling messages = peers_.begin(std::move(transfers));
+    wait_for(messages);
+    return add_pairwise(parts_S);
+  }
+
+  /// The place of a member in the own block.
+  [[nodiscard]] std::size_t place(std::int32_t member) const {
+    return static_cast<std::size_t>(member - mesh_.own.begin);
+  }
+
+  [[nodiscard]] Shard shard(const at::Tensor& flat_N, std::int32_t member) const {
+    return {flat_N.numel(), peers_.group().size, member};
+  }
+
+  ProcessPeers& peers_;
+  Mesh mesh_;
+  std::vector<std::vector<std::int32_t>> summed_by_;  ///< whose shards, by member of the own block
+  std::deque<Reduction> reducing_;
+};
+
+class NodeFirstReduction final : public ShardReduction {
+ public:
+  explicit NodeFirstReduction(const NodePeers& nodes)
+      : in_node_(nodes.in_node),
+        across_(nodes.across),
+        own_(nodes.in_node.index()),
+        members_(nodes.in_node.group().size) {}
+
+  /// Sums that the node has meanwhile go on to other nodes.
+  void start_reduce_scatter(at::Tensor flat_N) override {
+    parts_.push_back(part(flat_N));
+    in_node_.start_reduce_scatter(std::move(flat_N));
+    while (!parts_.empty() && in_node_.arrived()) leave_node();
+  }
+
+  void await_reduce_scatter() override {
+    while (!parts_.empty()) leave_node();
+    across_.await_reduce_scatter();
+  }
+
+  void finish_reduce_scatter() override {
+    await_reduce_scatter();
+    across_.finish_reduce_scatter();
+  }
+
+  void all_gather_shards(at::Tensor& flat_N) override {
+    at::Tensor part_K = part(flat_N);
+    across_.all_gather_shards(part_K);
+    in_node_.all_gather_shards(flat_N);
+  }
+
+  void all_reduce(at::Tensor& tensor) override { all_reduce_by_shards(*this, tensor); }
+
+ private:
+  /// What this member sums over its node.
+  [[nodiscard]] at::Tensor part(const at::Tensor& flat_N) const {
+    return Shard(flat_N.numel(), members_, own_).of(flat_N);
+  }
+
+  void leave_node() {
+    in_node_.finish_reduce_scatter();
+    across_.start_reduce_scatter(std::move(parts_.front()));
+    parts_.pop_front();
+  }
+
+  ProcessShardReduction in_node_, across_;
+  std::int32_t own_, members_;    ///< of the node
+  std::deque<at::Tensor> parts_;  ///< those that the node still sums
+};
+
+}  // namespace
+
+std::unique_ptr<ShardReduction> process_reduction(ProcessPeers& peers) {
+  return std::make_unique<ProcessShardReduction>(peers);
+}
+
+std::unique_ptr<ShardReduction> node_first_reduction(const NodePeers& nodes) {
+  return std::make_unique<NodeFirstReduction>(nodes);
+}
+
+}  // namespace slimpack
