@@ -93,6 +93,19 @@ def test_a_job_that_loses_processes_ends_as_if_it_had_not(workspace):
     assert tensors(folder) == tensors(expected)
 
 
+def test_threads_go_on_from_nodes_that_each_sum_first(workspace):
+    """Replicas of a node own other shards of the optimizer's state than threads do."""
+    usual = [*SIX, "parallel.dp=4"]
+    expected = workspace.train("four-threads", *usual)
+    command = ["-m", "slimpack.worker", workspace.config("two-nodes"), *settings([*usual, "train.steps=3"])]
+    with job(workspace.folder, *[command] * 4) as processes:  # two on each node
+        assert processes.codes() == [0] * 4, processes.text()
+    done = resume(workspace, "two-nodes", *usual)
+    assert done.returncode == 0, done.stderr
+    assert learned(workspace.folder / "two-nodes") == learned(expected)
+    assert tensors(workspace.folder / "two-nodes") == tensors(expected)
+
+
 @pytest.fixture(scope="module")
 def six_steps(workspace):
     """A run in fp64 on one rank that has kept the state after each of its steps."""
