@@ -91,6 +91,7 @@ function(slimpack_test name)
   endif()
   add_executable(${name}_test ${arg_SOURCES})
   add_dependencies(checked ${name}_test)
+  set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)  # every test has helpers of its own
   target_link_libraries(${name}_test PRIVATE slimpack_flags GTest::gtest ${arg_MAIN}
                         ${RAPIDCHECK_LIBRARY})
   slimpack_only_calls_modules(${name}_test)

@@ -18,7 +18,7 @@ namespace slimpack::bench {
 namespace {
 
 constexpr Tokens kContext{262'144};
-constexpr std::int32_t kStagesPerRank[] = {1, 2, 4};
+constexpr std::int32_t kExchangeStages[] = {1, 2, 4};
 constexpr std::size_t kDocuments[] = {1, 4};
 
 /// Pipelines inside a node and across nodes.
@@ -74,7 +74,7 @@ class Exchange {
     std::optional<RatedStep> own, exchanged;
     std::optional<Nanos> slimpipe;
     std::optional<StepJob> job = grid_job(cost, grid, lengths, kContext);
-    for (const std::int32_t stages : kStagesPerRank) {
+    for (const std::int32_t stages : kExchangeStages) {
       job->job.layout = balanced_layout(cost, lengths, grid.pp, stages);
       job->job.memory_cap = activation_memory(cost, job->job.layout, grid.dp);
       job->choices.effort = options_.effort;

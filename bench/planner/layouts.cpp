@@ -16,7 +16,7 @@ namespace slimpack::bench {
 namespace {
 
 constexpr std::int32_t kRanks = 256;
-constexpr std::int32_t kSizes[] = {1, 2, 4, 8};  ///< of tp and of pp
+constexpr std::int32_t kDegrees[] = {1, 2, 4, 8};  ///< of tp and of pp
 
 /// A planner's step where it is fastest.
 struct Best {
@@ -50,7 +50,7 @@ class Layouts {
         progress_("layouts",
                   static_cast<std::int64_t>(options.models.size() * options.contexts.size() *
                                             options.sequences.size() * std::size(kLists) *
-                                            std::size(kSizes) * std::size(kSizes))),
+                                            std::size(kDegrees) * std::size(kDegrees))),
         table_({{"model", Align::kLeft},
                 {"context"},
                 {"sequences"},
@@ -85,8 +85,8 @@ class Layouts {
     std::map<std::string, Best> best;
     nlohmann::json layouts = nlohmann::json::array();
     const SequenceLengths lengths = list_lengths(list, options_, sequences, context);
-    for (const std::int32_t tp : kSizes)
-      for (const std::int32_t pp : kSizes) {
+    for (const std::int32_t tp : kDegrees)
+      for (const std::int32_t pp : kDegrees) {
         const Grid grid{tp, pp, kRanks / (tp * pp)};
         if (const auto job = grid_job(grid_cost(model, grid), grid, lengths, context))
           layouts.push_back(compete(*job, grid, best));

@@ -16,9 +16,9 @@
 namespace slimpack::bench {
 namespace {
 
-constexpr Tokens kContext{65'536};
+constexpr Tokens kVocabularyContext{65'536};
 constexpr std::size_t kSequences = 512;
-constexpr std::int32_t kStagesPerRank[] = {1, 2, 4};
+constexpr std::int32_t kVocabularyStages[] = {1, 2, 4};
 constexpr std::int32_t kPipelines[] = {4, 8, 16};
 
 /// Models of many words, with the tensor-parallel ranks that their states need.
@@ -26,16 +26,16 @@ struct Model {
   const char* name;
   std::int32_t tp;
 };
-constexpr Model kModels[] = {{"llama-3-8b", 1}, {"qwen3-32b", 8}};
+constexpr Model kVocabularyModels[] = {{"llama-3-8b", 1}, {"qwen3-32b", 8}};
 
 class Vocabulary {
  public:
   Vocabulary(const BenchOptions& options, Report& report)
       : options_(options),
         report_(report),
-        lengths_(real_lengths(options.lengths, kSequences, kContext)),
+        lengths_(real_lengths(options.lengths, kSequences, kVocabularyContext)),
         progress_("vocabulary",
-                  static_cast<std::int64_t>(std::size(kModels) * std::size(kPipelines))),
+                  static_cast<std::int64_t>(std::size(kVocabularyModels) * std::size(kPipelines))),
         table_({{"model", Align::kLeft},
                 {"tp × pp"},
                 {"on the ends"},
@@ -50,7 +50,7 @@ class Vocabulary {
 
   void run() {
     double least = std::numeric_limits<double>::infinity();
-    for (const Model& model : kModels)
+    for (const Model& model : kVocabularyModels)
       for (const std::int32_t pp : kPipelines) {
         const double speedup = compare(model, pp);
         if (pp >= 8 && speedup > 0) least = std::min(least, speedup);
@@ -62,7 +62,7 @@ class Vocabulary {
     fmt::print(
         "\nThe vocabulary on the ends or spread: {} real documents up to {}, best of 1, 2 "
         "and 4 stages a rank\n\n{}",
-        kSequences, in_k(kContext), table_.text());
+        kSequences, in_k(kVocabularyContext), table_.text());
   }
 
  private:
@@ -93,8 +93,8 @@ class Vocabulary {
   std::optional<RatedStep> best(const Model& model, const Grid& grid, const Costs& cost,
                                 bool spread) {
     std::optional<RatedStep> best;
-    std::optional<StepJob> job = grid_job(cost, grid, lengths_, kContext);
-    for (const std::int32_t stages : kStagesPerRank) {
+    std::optional<StepJob> job = grid_job(cost, grid, lengths_, kVocabularyContext);
+    for (const std::int32_t stages : kVocabularyStages) {
       if (!job || std::int64_t{grid.pp} * stages > cost.shape.num_layers) break;
       job->job.layout = balanced_layout(cost, lengths_, grid.pp, stages, spread);
       job->job.memory_cap = activation_memory(cost, job->job.layout, grid.dp);

@@ -8,7 +8,6 @@
 namespace slimpack::bench {
 namespace {
 
-constexpr double kNanosPerSecond = 1e9;
 constexpr double kNanosPerMicro = 1e3;
 /// All-reduces of a layer in one pass: after attention and after the MLP.
 constexpr double kCollectives = 2;

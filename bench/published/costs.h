@@ -6,6 +6,8 @@
 
 namespace slimpack::bench {
 
+inline constexpr double kNanosPerSecond = 1e9;
+
 /// Steps, each on one layer and one MicroPack of the job's size:
 ///  1. cost_from_hardware, without the gathers that only sequence sharding needs.
 ///  2. The bytes that the runtime moves besides: elementwise work, scores, logits.

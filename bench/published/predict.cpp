@@ -13,8 +13,6 @@
 namespace slimpack::bench {
 namespace {
 
-constexpr double kNanosPerSecond = 1e9;
-
 /// Plain data parallelism: a ring all-reduce of gradients in the weights' format, then the whole
 /// optimizer on every replica.
 void set_plain_step_end(const PublishedJob& job, const Costs& cost, TaskTimes& times) {

@@ -17,7 +17,7 @@ namespace slimpack {
 namespace {
 
 using Lengths = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Column = View<std::int64_t>;
+using Int64Column = View<std::int64_t>;
 
 Sampler make_sampler(const Lengths& lengths, std::int64_t context, std::int64_t step_tokens,
                      std::string_view cursor) {
@@ -29,7 +29,7 @@ Sampler make_sampler(const Lengths& lengths, std::int64_t context, std::int64_t 
                  sampler_cursor_from_json(JsonFields(json, "cursor")));
 }
 
-std::tuple<Column, Column, Column> next_step(Sampler& sampler) {
+std::tuple<Int64Column, Int64Column, Int64Column> next_step(Sampler& sampler) {
   std::vector<std::int64_t> documents, begins, lengths;
   for (const DocumentSequence& s : sampler.next_step()) {
     documents.push_back(static_cast<std::int64_t>(s.document));

@@ -50,16 +50,16 @@ Tokens seen_tokens(const std::vector<Tokens>& begins, Tokens window) {
 }
 
 /// A stage's layers of one kind and recomputation.
-struct StageLayers {
+struct AlikeLayers {
   std::size_t kind = 0;
   Recompute recompute = Recompute::kNothing;
   std::int64_t layers = 0;
 };
 
 /// From the stage's first layer to its last; neighbours that are alike together.
-std::vector<StageLayers> layers_of(const RecomputingCosts& cost, const StageLayout& layout,
+std::vector<AlikeLayers> layers_of(const RecomputingCosts& cost, const StageLayout& layout,
                                    StageId stage) {
-  std::vector<StageLayers> runs;
+  std::vector<AlikeLayers> runs;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
     const auto layer = static_cast<std::size_t>(l);
@@ -95,7 +95,7 @@ class StageMemory {
   /// otherwise of a forward that runs again.
   [[nodiscard]] double graph(const MicroPack& pack, bool kept) const {
     double bytes = input(pack.tokens());
-    for (const StageLayers& run : runs_)
+    for (const AlikeLayers& run : runs_)
       bytes += static_cast<double>(run.layers) * sum_over(graph_of(run, kept).bytes, pack);
     return bytes;
   }
@@ -108,7 +108,7 @@ class StageMemory {
   /// Of a sequence with slices that begin there. `scale`: bytes for each byte of keys and values.
   [[nodiscard]] double key_values(const std::vector<Tokens>& begins, double scale) const {
     double bytes = 0;
-    for (const StageLayers& run : runs_) {
+    for (const AlikeLayers& run : runs_) {
       const Tokens seen = seen_tokens(begins, Tokens(cost_.shape.layer(run.kind).window));
       bytes +=
           scale * static_cast<double>(run.layers * seen.count()) * costs_.layers[run.kind].kv_bytes;
@@ -123,7 +123,7 @@ class StageMemory {
 
   [[nodiscard]] double forward_peak(const MicroPack& pack) const {
     double most = 0;
-    for (const StageLayers& run : runs_)
+    for (const AlikeLayers& run : runs_)
       most = std::max(most, sum_over(costs_.layers[run.kind].forward_peak, pack));
     return most;
   }
@@ -154,13 +154,13 @@ class StageMemory {
 
  private:
   /// A layer of the run. What runs again in whole has its whole graph.
-  [[nodiscard]] const KeptGraph& graph_of(const StageLayers& run, bool kept) const {
+  [[nodiscard]] const KeptGraph& graph_of(const AlikeLayers& run, bool kept) const {
     return costs_.layers[run.kind].kept(kept ? run.recompute : Recompute::kNothing);
   }
 
   const RecomputingCosts& cost_;
   const AutogradCosts& costs_;
-  std::vector<StageLayers> runs_;
+  std::vector<AlikeLayers> runs_;
   bool keeps_, first_, last_;
 };
 

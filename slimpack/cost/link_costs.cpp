@@ -16,7 +16,7 @@ struct Link {
 };
 
 /// The inputs of every term.
-struct Job {
+struct LinkedJob {
   const DecoderShape& shape;
   LayerShape layer;  ///< of the kind whose times are asked for
   Dtype dtype;
@@ -37,7 +37,7 @@ struct Job {
 
 /// `count` all-gathers or reduce-scatters of a MicroPack's hidden states between tensor-parallel
 /// ranks. Either one moves (tp − 1)/tp of the states into each rank.
-EdgeTime tensor_parallel_collectives(const Job& job, double count) {
+EdgeTime tensor_parallel_collectives(const LinkedJob& job, double count) {
   if (job.tp == 1) return {};
   const Link link = job.link(job.placement.holds_tensor());
   const double bytes = (job.tp - 1) / job.tp * job.hidden() * job.element();
@@ -47,7 +47,7 @@ EdgeTime tensor_parallel_collectives(const Job& job, double count) {
 /// `count` all-to-alls that bring a MicroPack's tokens to their experts, which are spread over the
 /// tensor-parallel ranks, or bring them back. A rank has 1/tp of the tokens and sends a copy for
 /// each expert of a token; (tp − 1)/tp of them go to others.
-EdgeTime expert_exchanges(const Job& job, double count) {
+EdgeTime expert_exchanges(const LinkedJob& job, double count) {
   if (job.tp == 1 || job.layer.experts == 0) return {};
   const Link link = job.link(job.placement.holds_tensor());
   const double copies = static_cast<double>(job.layer.experts_per_token) / job.tp;
@@ -59,7 +59,7 @@ EdgeTime expert_exchanges(const Job& job, double count) {
 /// outputs; backward does the same with gradients, and gathers both inputs again for the weights'
 /// gradients. To experts the tokens themselves travel, as often; where a layer has no other MLP,
 /// instead.
-EdgeTime layer_collectives(const Job& job, bool backward) {
+EdgeTime layer_collectives(const LinkedJob& job, bool backward) {
   const double each = backward ? 3 : 2;
   const EdgeTime hidden =
       tensor_parallel_collectives(job, job.layer.dense_width > 0 ? 2 * each : each);
@@ -76,7 +76,7 @@ struct TravelBytes {
 /// Forward sends Q; O comes back in the run's format with a log-sum-exp per head in fp32. Backward
 /// sends dO, Q, O and the log-sum-exp; dQ comes back. Of keys and values gradients come back in the
 /// accumulate type.
-TravelBytes travel_bytes(const Job& job, bool backward) {
+TravelBytes travel_bytes(const LinkedJob& job, bool backward) {
   const double q = static_cast<double>(job.layer.q_width()) / job.tp * job.element();
   const double out = static_cast<double>(job.layer.out_width()) / job.tp * job.element();
   const double lse = static_cast<double>(job.layer.num_heads) / job.tp * job.accumulator();
@@ -86,7 +86,7 @@ TravelBytes travel_bytes(const Job& job, bool backward) {
 }
 
 /// The replicas of a group of 2^k that share a node with each of its members, itself included.
-double together(const Job& job, double group) {
+double together(const LinkedJob& job, double group) {
   std::int64_t most = static_cast<std::int64_t>(group);
   while (most > 1 && !job.placement.holds_replicas(most)) most /= 2;
   return static_cast<double>(most);
@@ -100,7 +100,7 @@ struct GroupLinks {
 };
 
 /// One message after the other, to the members of the own node and to those of others.
-GroupLinks straight_links(const Job& job, double group) {
+GroupLinks straight_links(const LinkedJob& job, double group) {
   const double own = together(job, group);
   const Link inside = job.link(true), outside = job.link(false);
   const bool across = own < group;
@@ -111,7 +111,7 @@ GroupLinks straight_links(const Job& job, double group) {
 
 /// group − 1 messages to the next member. Where the group has several members on a node, one of
 /// them sends to the next node: as many at a time as there are such groups.
-GroupLinks ring_links(const Job& job, double group) {
+GroupLinks ring_links(const LinkedJob& job, double group) {
   const double own = together(job, group);
   Link hop = job.link(true);
   if (own < group) {
@@ -132,8 +132,8 @@ GroupLinks ring_links(const Job& job, double group) {
 /// What a group of replicas pays for messages in one pass of a layer, as
 /// packflow/layer/context_attention.cpp runs it. Each message but the last results travels while
 /// the member attends to rows that are there: in (group − 1)/group of its attention.
-void add_travel(const Job& job, double group, bool backward, double pair_nanos, EdgeTime& exchange,
-                Travel& travel) {
+void add_travel(const LinkedJob& job, double group, bool backward, double pair_nanos,
+                EdgeTime& exchange, Travel& travel) {
   const TravelBytes bytes = travel_bytes(job, backward);
   const CpCommType type = job.context.type;
   const GroupLinks links =
@@ -157,7 +157,7 @@ void add(Time& time, const EdgeTime& more) {
 }
 
 /// Of all layers of one kind.
-void add_layer_links(const Job& job, LayerCosts& cost) {
+void add_layer_links(const LinkedJob& job, LayerCosts& cost) {
   const auto pair_nanos = [](const PackCost& of_pass) {
     return of_pass.windowed() ? of_pass.per_window_pair : of_pass.per_pair;
   };
@@ -173,7 +173,7 @@ void add_layer_links(const Job& job, LayerCosts& cost) {
 
 /// Stage boundaries. Each of the tensor-parallel ranks sends its share of the tokens. Between two
 /// other stages a rank sends to both, activations to one and gradients to the other, over one link.
-void add_transfers(Costs& cost, const Job& job) {
+void add_transfers(Costs& cost, const LinkedJob& job) {
   const Link link = job.link(job.placement.holds_stages());
   const double directions = job.placement.stages > 2 ? 2 : 1;
   cost.transfer_latency += link.latency;
@@ -182,7 +182,7 @@ void add_transfers(Costs& cost, const Job& job) {
 
 /// As every byte sees it that leaves a rank when gradients are reduced, and one of its rounds.
 /// Where a node's g replicas sum first, (g − 1)/g of the bytes stay there.
-Link reduction_link(const Job& job) {
+Link reduction_link(const LinkedJob& job) {
   const double n = job.placement.replicas, g = job.placement.replicas_summed_in_node();
   const Link between = job.link(job.placement.holds_replicas(job.placement.replicas));
   if (g == 1) return between;
@@ -202,7 +202,7 @@ double key_elements(const LayerShape& layer, double tp) {
 
 void add_link_costs(Costs& cost, const HardwareSpec& links, const NodePlacement& placement,
                     const ContextParallel& context) {
-  Job job{cost.shape, cost.shape.layer(0), cost.dtype, link_map(links), placement, context};
+  LinkedJob job{cost.shape, cost.shape.layer(0), cost.dtype, link_map(links), placement, context};
   add_layer_links(job, cost);
   for (std::size_t kind = 1; kind < cost.shape.num_kinds(); ++kind) {
     job.layer = cost.shape.layer(kind);

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kFormat = "slimpack-checked-tokens";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kRangeVersion = 1;
 constexpr Tokens kAdvance(1 << 22);
 
 nlohmann::json to_json(const std::optional<TokenPlace>& place) {
@@ -71,7 +71,7 @@ fs::path checked_path(const fs::path& prefix) {
 
 std::string token_range_to_json(const TokenRange& range, const DatasetVersion& version) {
   const nlohmann::ordered_json json{{"format", kFormat},
-                                    {"version", kVersion},
+                                    {"version", kRangeVersion},
                                     {"index_checksum", version.index_checksum},
                                     {"bin_bytes", version.bin_bytes},
                                     {"bin_modified_ns", version.bin_modified_ns},
@@ -85,7 +85,7 @@ std::optional<TokenRange> noted_token_range(const fs::path& file, const DatasetV
   try {
     const nlohmann::json json = parse_json(read_file(file, "note", kMaxBytes), file.string());
     const JsonFields fields(json, file.string());
-    fields.require_format(kFormat, kVersion);
+    fields.require_format(kFormat, kRangeVersion);
     if (DatasetVersion{fields.text("index_checksum"), fields.integer("bin_bytes"),
                        fields.integer("bin_modified_ns")} != version)
       return std::nullopt;

@@ -15,8 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFormat = "slimpack-report";
-constexpr std::int64_t kVersion = 1;
+constexpr const char* kPageFormat = "slimpack-report";
+constexpr std::int64_t kPageVersion = 1;
 constexpr std::size_t kMostErrors = 12;
 constexpr std::size_t kMostSteps = 4'000;
 
@@ -122,8 +122,8 @@ Json page_data(const ReportSource& source, const PageOptions& options) {
   loads["predicted"] = loads_for_page(predicted, file.step.plan);
   advance();
   const auto rivals = rivals_for_page(file, source.limits(), planner_of(source), advance);
-  return {{"format", kFormat},
-          {"version", kVersion},
+  return {{"format", kPageFormat},
+          {"version", kPageVersion},
           {"name", source.name},
           {"program", options.program},
           {"about", about(source)},

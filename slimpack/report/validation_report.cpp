@@ -14,7 +14,7 @@
 namespace slimpack {
 namespace {
 
-constexpr std::size_t kShown = 10;
+constexpr std::size_t kShownErrors = 10;
 
 /// An action and the step, counted from 1, that it belongs to.
 struct PlacedError {
@@ -29,7 +29,7 @@ std::vector<PlacedError> worst_of_all(std::span<const StepErrors> steps) {
   std::ranges::stable_sort(all, {}, [](const PlacedError& e) {
     return -std::abs((e.action->predicted - e.action->measured).count());
   });
-  all.resize(std::min(all.size(), kShown));
+  all.resize(std::min(all.size(), kShownErrors));
   return all;
 }
 

@@ -40,7 +40,7 @@ Twins find_twins(const std::vector<BalanceReplica>& replicas) {
   return twins;
 }
 
-std::vector<std::size_t> falling(const std::vector<double>& work) {
+std::vector<std::size_t> falling_order(const std::vector<double>& work) {
   std::vector<std::size_t> order(work.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -134,7 +134,7 @@ Balance balance_exact(const BalanceProblem& problem, const Balance& start,
   Balance best = balance_of(problem, start.replica, bound);
   if (best.largest * (1 - milp::kSolverTolerance) <= best.bound) return best;
 
-  const std::vector<std::size_t> order = falling(problem.work);
+  const std::vector<std::size_t> order = falling_order(problem.work);
   const Twins twins = find_twins(problem.replicas);
   const BalanceModel built = make_model(problem, best, order, twins);
   std::vector<double> values(built.model.variables(), 0.0);

@@ -15,7 +15,7 @@ struct Bin {
 };
 
 /// Where a sequence of the most loaded rank goes, and what comes back for it (−1 = nothing).
-struct Exchange {
+struct SequenceExchange {
   std::size_t from = 0;  ///< bins
   std::size_t to = 0;
   std::int32_t sequence = -1;
@@ -60,7 +60,7 @@ class Balancing {
   }
 
   void improve() {
-    while (const std::optional<Exchange> better = best_exchange()) apply(*better);
+    while (const std::optional<SequenceExchange> better = best_exchange()) apply(*better);
   }
 
   [[nodiscard]] MicroBatches result() {
@@ -115,11 +115,11 @@ class Balancing {
   }
 
   /// That makes the most loaded rank and its partner lightest; nullopt where none does.
-  [[nodiscard]] std::optional<Exchange> best_exchange() const {
+  [[nodiscard]] std::optional<SequenceExchange> best_exchange() const {
     const auto heaviest = static_cast<std::size_t>(std::ranges::max_element(load_) - load_.begin());
     const double least = load_[heaviest] * (1 - 1e-9);  // what rounding gains is no gain
-    std::optional<Exchange> best;
-    const auto consider = [&](Exchange exchange) {
+    std::optional<SequenceExchange> best;
+    const auto consider = [&](SequenceExchange exchange) {
       const std::size_t partner = rank_of(exchange.to);
       const double moved =
           work_[index(exchange.sequence)] - (exchange.back < 0 ? 0 : work_[index(exchange.back)]);
@@ -147,7 +147,7 @@ class Balancing {
     }
   }
 
-  void apply(const Exchange& exchange) {
+  void apply(const SequenceExchange& exchange) {
     remove(exchange.from, exchange.sequence);
     if (exchange.back >= 0) {
       remove(exchange.to, exchange.back);

@@ -12,7 +12,7 @@
 namespace slimpack {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
 /// Sums that are more by less than this share may be rounding.
 constexpr double kRounding = 1e-9;
 /// How near the least step is found.
@@ -75,7 +75,7 @@ class Shares {
     while (too_short(high)) {
       low = high;
       high *= 2;
-      if (high == kInfinity) return low;
+      if (high == kNoBound) return low;
     }
     while (high - low > kPrecision * low) {
       const double middle = low + (high - low) / 2;
@@ -101,7 +101,7 @@ class Shares {
   /// The least of 2^k · of(load) over the groups that may run the item.
   template <class Of>
   [[nodiscard]] double least(std::size_t item, double step, Of of) const {
-    double best = kInfinity;
+    double best = kNoBound;
     double replicas = 1;
     for (std::size_t k = 0; k < problem_.load.size(); ++k, replicas *= 2)
       if (problem_.step[k][item] <= step)

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "slimpack/spec/planned_families.h"
+#include "slimpack/spec/shape_limits.h"
 #include "slimpack/spec/unsupported_features.h"
 
 namespace slimpack {
@@ -18,9 +19,6 @@ namespace {
 using nlohmann::json;
 using LayerTest = std::function<bool(std::size_t)>;
 
-constexpr std::int64_t kMaxLayers = std::int64_t{1} << 12;
-constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 28;
-constexpr std::int64_t kMaxPositions = (std::int64_t{1} << 31) - 1;
 constexpr std::int64_t kMaxSize = kMaxPositions;  // products of two can be held against bounds
 
 /// A model's layers, while they are read.

@@ -10,17 +10,14 @@
 #include "slimpack/base/error.h"
 #include "slimpack/spec/layer_shape.h"
 #include "slimpack/spec/model_family.h"
+#include "slimpack/spec/shape_limits.h"
 
 namespace slimpack {
 
 namespace {
 
 constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
-// With these bounds a layer has below 2^45 parameters and a model below 2^58.
 constexpr std::int64_t kMaxIntermediate = std::int64_t{1} << 22;
-constexpr std::int64_t kMaxLayers = std::int64_t{1} << 12;
-constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 28;
-constexpr std::int64_t kMaxPositions = (std::int64_t{1} << 31) - 1;
 
 void check_sizes(const ModelShape& s, std::vector<std::string>& errors) {
   struct Size {

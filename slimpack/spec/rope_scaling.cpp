@@ -6,12 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/json_fields.h"
+#include "slimpack/spec/shape_limits.h"
 
 namespace slimpack {
 
 namespace {
-
-constexpr std::int64_t kMaxPositions = (std::int64_t{1} << 31) - 1;
 
 struct NamedType {
   RopeType type;

@@ -8,7 +8,7 @@
 namespace slimpack {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr Nanos kOneSecond(1'000'000'000);
 
 /// A FILE* that writes into memory.
 class MemoryFile {
@@ -37,7 +37,7 @@ TEST(Progress, in_a_log_writes_a_line_every_five_seconds) {
   Nanos now(7);
   Progress progress(out.file(), ProgressStyle::kLines, "packing", 1'000, [&] { return now; });
   for (int second = 0; second < 12; ++second) {
-    now += Nanos(kSecond);
+    now += kOneSecond;
     progress.advance(20);
   }
   // At 5 s: 100 done, 900 left at 20/s are 45 s. At 10 s: 200 done, 40 s left.
@@ -51,9 +51,9 @@ TEST(Progress, on_a_terminal_redraws_one_line) {
   Nanos now(0);
   Progress progress(out.file(), ProgressStyle::kRedraw, "packing", 4, [&] { return now; });
   progress.advance();  // at 0 s: too early for a line
-  now = Nanos(kSecond);
+  now = kOneSecond;
   progress.advance();
-  now = Nanos(2 * kSecond);
+  now = 2 * kOneSecond;
   progress.advance(2);
   progress.finish();
   EXPECT_EQ(out.text(),
@@ -66,7 +66,7 @@ TEST(Progress, of_an_unknown_total_has_neither_percentage_nor_eta) {
   MemoryFile out;
   Nanos now(0);
   Progress progress(out.file(), ProgressStyle::kLines, "reading", 0, [&] { return now; });
-  now = Nanos(10 * kSecond);
+  now = 10 * kOneSecond;
   progress.advance(50'000);
   EXPECT_EQ(out.text(), "reading: 50,000, 5.0 k/s\n");
 }
@@ -85,7 +85,7 @@ TEST(Progress, that_is_abandoned_ends_its_line) {
   {
     Nanos now(0);
     Progress progress(out.file(), ProgressStyle::kRedraw, "reading", 2, [&] { return now; });
-    now = Nanos(kSecond);
+    now = kOneSecond;
     progress.advance();
   }
   EXPECT_EQ(out.text().back(), '\n');

@@ -10,7 +10,7 @@ namespace {
 /// Right guesses that a prior counts for.
 constexpr double kPrior = 2;
 /// Of each pass to the one after it.
-constexpr double kDecay = 0.998;
+constexpr double kAcceptanceDecay = 0.998;
 
 double probability_of(const DraftTree& tree, std::size_t row) {
   const double p = std::exp(tree.conditional_log_probability(row));
@@ -47,7 +47,8 @@ void Acceptance::learn(const DraftTree& verified, std::span<const std::int32_t> 
   if (verified.size() == 1) return;
   for (Counts& counts : counts_)
     for (auto& depths : counts)
-      for (Count& count : depths) count.expected *= kDecay, count.right *= kDecay;
+      for (Count& count : depths)
+        count.expected *= kAcceptanceDecay, count.right *= kAcceptanceDecay;
   std::vector<bool> right(verified.size());
   for (const std::int32_t row : path) right[static_cast<std::size_t>(row)] = true;
   for (std::size_t row = 1; row < verified.size(); ++row) {

@@ -11,7 +11,7 @@ namespace slimpack {
 namespace {
 
 /// Of each pass to the one after it.
-constexpr double kDecay = 127.0 / 128;
+constexpr double kSpeedDecay = 127.0 / 128;
 /// The account, in plain passes: at first, at most, and what comes in each pass.
 constexpr double kFirstCredit = 2, kMostCredit = 16, kIncome = 0.01;
 
@@ -19,8 +19,8 @@ constexpr double kFirstCredit = 2, kMostCredit = 16, kIncome = 0.01;
 
 void ExpectedSpeedTree::Continuation::forget() {
   const Continuation first;
-  parents = first.parents + kDecay * (parents - first.parents);
-  worth = first.worth + kDecay * (worth - first.worth);
+  parents = first.parents + kSpeedDecay * (parents - first.parents);
+  worth = first.worth + kSpeedDecay * (worth - first.worth);
 }
 
 ExpectedSpeedTree::ExpectedSpeedTree(const TreeSize& most, VerificationCosts costs, Clock clock)
@@ -158,8 +158,8 @@ void ExpectedSpeedTree::learn(const DraftTree& verified, std::span<const std::in
   longest_ = std::max(longest_, static_cast<std::int64_t>(path.size()) - 1);
   costs_.observe(rows, verifying);
   acceptance_.learn(verified, path);
-  tokens_ = tokens_ * kDecay + tokens;
-  seconds_ = seconds_ * kDecay + seconds;
+  tokens_ = tokens_ * kSpeedDecay + tokens;
+  seconds_ = seconds_ * kSpeedDecay + seconds;
   const double plain = costs_.seconds(1);
   if (guesses_) account_ += tokens * plain - drafting_ - expected;
   account_ = std::clamp(account_ + kIncome * plain, -kMostCredit * plain, kMostCredit * plain);

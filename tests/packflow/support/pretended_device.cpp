@@ -25,7 +25,7 @@
 namespace slimpack::testing {
 namespace {
 
-std::atomic<std::int64_t> queues{0}, synchronized{0}, kept{0};
+std::atomic<std::int64_t> queue_count{0}, synchronized{0}, kept{0};
 thread_local ThreadCalls of_thread;
 /// While the CPU computes in the device's place, copies between them are none of the program's.
 thread_local bool standing_in = false;
@@ -41,7 +41,7 @@ struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
   [[nodiscard]] c10::DeviceIndex deviceCount() const noexcept override { return 1; }
   [[nodiscard]] c10::Stream getStream(c10::Device) const override { return stream(current); }
   [[nodiscard]] c10::Stream getStreamFromGlobalPool(c10::Device, bool) const override {
-    return stream(++queues);
+    return stream(++queue_count);
   }
   c10::Stream exchangeStream(c10::Stream next) const override {
     return stream(std::exchange(current, next.id()));
@@ -313,7 +313,7 @@ at::Tensor seen_by_cpu(const at::Tensor& tensor) {
 }
 
 PretendedCalls pretended_calls() {
-  return {queues, synchronized, kept};
+  return {queue_count, synchronized, kept};
 }
 
 ThreadCalls pretended_calls_of_thread() {

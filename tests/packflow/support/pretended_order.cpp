@@ -18,7 +18,7 @@ struct Use {
   Access access;
 };
 
-std::mutex mutex;
+std::mutex order_mutex;
 // By the beginning of the memory.
 std::map<const void*, std::vector<Use>> uses;
 std::map<const void*, c10::StreamId> owners;
@@ -42,7 +42,7 @@ bool conflict(const Use& a, const Use& b) {
 void note_access(c10::StreamId queue, const at::Tensor& tensor, Access access) {
   if (!tensor.defined() || tensor.is_cpu() || tensor.numel() == 0) return;
   const Use now = use_of(queue, tensor, access);
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(order_mutex);
   std::vector<Use>& all = uses[tensor.storage().data()];
   for (const Use& before : all)
     TORCH_CHECK(!conflict(now, before) || comes_after(queue, before.mark),
@@ -56,13 +56,13 @@ void note_access(c10::StreamId queue, const at::Tensor& tensor, Access access) {
 }
 
 void note_allocation(c10::StreamId queue, const void* memory) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(order_mutex);
   uses.erase(memory);
   owners[memory] = queue;
 }
 
 c10::StreamId owner_of(const at::Tensor& tensor) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(order_mutex);
   return owners[tensor.storage().data()];
 }
 

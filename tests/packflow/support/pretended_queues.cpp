@@ -19,7 +19,7 @@ struct Queue {
   std::map<c10::StreamId, std::int64_t> after;  ///< work of others that events put before its next
 };
 
-std::mutex mutex;
+std::mutex queues_mutex;
 std::map<c10::StreamId, Queue> queues;
 
 QueueMark mark_of(c10::StreamId id, const Queue& queue) {
@@ -48,25 +48,25 @@ void run_to(Queue& queue, std::int64_t position) {
 }  // namespace
 
 void put_off(c10::StreamId queue, std::function<void()> copy) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(queues_mutex);
   queues[queue].waiting.push_back(std::move(copy));
   ++queues[queue].given;
 }
 
 void run_now(c10::StreamId queue) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(queues_mutex);
   Queue& own = queues[queue];
   ++own.given;
   run_to(own, mark_of(queue, own).position);
 }
 
 QueueMark end_of(c10::StreamId queue) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(queues_mutex);
   return mark_of(queue, queues[queue]);
 }
 
 QueueMark timed_end_of(c10::StreamId queue) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(queues_mutex);
   Queue& own = queues[queue];
   const auto time = std::make_shared<std::optional<Nanos>>();
   if (own.waiting.empty()) {
@@ -80,13 +80,13 @@ QueueMark timed_end_of(c10::StreamId queue) {
 }
 
 void let_wait(c10::StreamId queue, const QueueMark& mark) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(queues_mutex);
   run_to(queues[mark.queue], mark.position);
   raise(queues[queue].after, mark);
 }
 
 void host_waits_for(const QueueMark& mark) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(queues_mutex);
   Queue& own = queues[mark.queue];
   run_to(own, mark.position);
   own.reached = std::max(own.reached, mark.given);
@@ -95,12 +95,12 @@ void host_waits_for(const QueueMark& mark) {
 }
 
 bool known_reached(const QueueMark& mark) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(queues_mutex);
   return queues[mark.queue].reached >= mark.given;
 }
 
 bool comes_after(c10::StreamId queue, const QueueMark& mark) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(queues_mutex);
   if (queue == mark.queue || queues[mark.queue].reached >= mark.given) return true;
   const auto& after = queues[queue].after;
   const auto it = after.find(mark.queue);
