@@ -3,6 +3,8 @@ PRESET := release
 BUILD := build/$(PRESET)
 PYTHON := .venv/bin/python
 JOBS ?= $(shell tools/jobs.sh)
+# A room's sources compile as one. UNITY=OFF: each alone, for who changes one file again and again.
+UNITY ?= ON
 CORPUS := runs/demo/corpus
 # A file's tests run in one process, for many share a set-up. Long files come early in the alphabet.
 PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
@@ -29,10 +31,11 @@ setup-tests:  ## install what its tests need, too
 	@tools/setup.sh tests
 
 configure: setup
-	@cmake --preset $(PRESET) --log-level=WARNING $(PROGRAM_ALONE) > /dev/null
+	@cmake --preset $(PRESET) --log-level=WARNING -DSLIMPACK_UNITY=$(UNITY) $(PROGRAM_ALONE) > /dev/null
 
 configure-tests: setup-tests
-	@cmake --preset $(PRESET) --log-level=WARNING -DSLIMPACK_TESTS=ON -DSLIMPACK_BENCH=ON > /dev/null
+	@cmake --preset $(PRESET) --log-level=WARNING -DSLIMPACK_UNITY=$(UNITY) -DSLIMPACK_TESTS=ON \
+	  -DSLIMPACK_BENCH=ON > /dev/null
 
 build: configure  ## build the program, build/release/slimpack, and its Python package
 	@cmake --build $(BUILD) -j $(JOBS) --target slimpack slimpack_python
@@ -78,7 +81,7 @@ tsan: configure-tests  ## run the runtime's tests under ThreadSanitizer
 	@RC_PARAMS="$${RC_PARAMS:-seed=1 max_success=20}" ctest --preset $(PRESET)
 
 fuzzers: setup-tests
-	@cmake --preset fuzz --log-level=WARNING > /dev/null
+	@cmake --preset fuzz --log-level=WARNING -DSLIMPACK_UNITY=$(UNITY) > /dev/null
 	@cmake --build --preset fuzz -j $(JOBS)
 
 fuzz: fuzzers  ## feed mutated files to all that reads files, FUZZ_SECONDS=60 to each
