@@ -2,6 +2,7 @@
 # slimpack_test(NAME SOURCES a_test.cpp … DEPS base …): one GoogleTest program, which ctest runs as a
 # whole: most cases take less time than the start of a program. SHARDS n: as n parts, for programs
 # that take long. MAIN library: where main() is, if not GoogleTest's.
+# APART …: more of its sources, with helpers that are named as those of others.
 # slimpack_only_calls_modules(target …): programs, tests and rooms whose time is spent in other rooms.
 # slimpack_precompiled_by(target target …): programs and libraries that are neither.
 # Headers that most sources include are compiled once: the first module (base) and the first test
@@ -85,13 +86,13 @@ endfunction()
 add_custom_target(checked)
 
 function(slimpack_test name)
-  cmake_parse_arguments(arg "" "MAIN;SHARDS;PRECOMPILED_BY" "SOURCES;DEPS;PRECOMPILED" ${ARGN})
+  cmake_parse_arguments(arg "" "MAIN;SHARDS;PRECOMPILED_BY" "SOURCES;APART;DEPS;PRECOMPILED" ${ARGN})
+  set_source_files_properties(${arg_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(NOT arg_MAIN)
     set(arg_MAIN GTest::gtest_main)
   endif()
-  add_executable(${name}_test ${arg_SOURCES})
+  add_executable(${name}_test ${arg_SOURCES} ${arg_APART})
   add_dependencies(checked ${name}_test)
-  set_target_properties(${name}_test PROPERTIES UNITY_BUILD OFF)  # every test has helpers of its own
   target_link_libraries(${name}_test PRIVATE slimpack_flags GTest::gtest ${arg_MAIN}
                         ${RAPIDCHECK_LIBRARY})
   slimpack_only_calls_modules(${name}_test)

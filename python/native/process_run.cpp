@@ -49,17 +49,17 @@ RankGrid process_grid(const ParallelConfig& parallel) {
   grid.ranks_per_node = count_from_environment("LOCAL_WORLD_SIZE");
   if (grid.route && grid.ranks_per_node == 0)
     invalid_input(
-        "parallel.cp_route is true, but LOCAL_WORLD_SIZE, a node's number of processes, is not "
-        "set; "
-        "start the job with torchrun, which sets it");
+        "parallel.cp_route is true, but LOCAL_WORLD_SIZE, the processes of a node, is not set; "
+        "start the job with torchrun");
   if (grid.ranks_per_node == 0) return grid;
   const std::int32_t given = count_from_environment("GROUP_WORLD_SIZE");
   const std::int32_t nodes = given == 0 ? grid.ranks() / grid.ranks_per_node : given;
   if (nodes * grid.ranks_per_node != grid.ranks())
     invalid_input(
-        "LOCAL_WORLD_SIZE, a node's number of processes, is {}, but {} nodes have {} together; "
-        "start equally many on every node",
-        grid.ranks_per_node, nodes, grid.ranks());
+        "LOCAL_WORLD_SIZE, the processes of a node, is {}{}, but the job has {}; start equally "
+        "many "
+        "on every node",
+        grid.ranks_per_node, given == 0 ? "" : fmt::format(" on {} nodes", given), grid.ranks());
   return grid;
 }
 

@@ -16,7 +16,7 @@ from processes import environment, job
 from program import TIMEOUT, complaint, evaluations, losses, newest_checkpoint, settings, worker
 
 import slimpack.worker
-from slimpack import runtime
+from slimpack import InvalidInput, runtime
 
 GRIDS = {
     2: [["parallel.pp=2"], ["parallel.dp=2", "plan.backward=split"],
@@ -102,6 +102,38 @@ def test_on_gpus_the_group_of_all_ranks_connects_over_gloo_alone(workspace, monk
     assert by_name == {"world of 2 ranks": ([0, 1], "gloo", None),
                        "data of ranks 0, 1": ([0, 1], None, gpu),
                        "context of ranks 0, 1": ([0, 1], None, gpu)}
+
+
+@pytest.mark.parametrize(("place", "parts"), [
+    ({"LOCAL_WORLD_SIZE": "4x"}, ["LOCAL_WORLD_SIZE is 4x", "1 or more"]),
+    ({"LOCAL_WORLD_SIZE": "0"}, ["LOCAL_WORLD_SIZE is 0"]),
+    ({"LOCAL_WORLD_SIZE": "3"}, ["is 3, but the job has 4", "equally many on every node"]),
+    # Nodes of one, one and two processes, as the third one sees them.
+    ({"LOCAL_WORLD_SIZE": "2", "GROUP_WORLD_SIZE": "3"}, ["is 2 on 3 nodes, but the job has 4"]),
+    ({}, ["parallel.cp_route", "LOCAL_WORLD_SIZE", "torchrun"]),
+])
+def test_what_the_launcher_says_of_nodes_must_be_sound(workspace, monkeypatch, place, parts):
+    for name in ("LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in place.items():
+        monkeypatch.setenv(name, value)
+    arguments = runtime.load().TrainArguments()
+    arguments.config = str(workspace.config("nodes"))
+    arguments.overrides = ["parallel.dp=4", "parallel.cp_route=true"]
+    with pytest.raises(InvalidInput) as refused:
+        runtime.load().process_needs(arguments, 0, 4)
+    for part in parts:
+        assert part in str(refused.value)
+
+
+def test_the_replicas_of_a_node_have_groups_of_their_own(workspace, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    arguments = runtime.load().TrainArguments()
+    arguments.config = str(workspace.config("nodes"))
+    arguments.overrides = ["parallel.dp=4"]
+    names = [group.name for group in runtime.load().process_needs(arguments, 3, 4).groups]
+    assert "data in node of ranks 2, 3" in names
+    assert "data across nodes of ranks 1, 3" in names
 
 
 def test_a_worker_alone_is_told_how_it_is_started(workspace):

@@ -11,6 +11,7 @@
 #include "slimpack/cost/fit.h"
 #include "slimpack/cost/gpu_memory.h"
 #include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/reduction.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/device_memory.h"
 #include "slimpack/packflow/profile/pack_sizes.h"
@@ -106,7 +107,6 @@ EdgeTime reduction_time(const ProfileOptions& options, const RankGrid& grid) {
   });
 }
 
-/// A rank sends as many bytes as it would in a ring, which takes replicas − 1 steps.
 void measure_reduction(const ProfileOptions& options, Costs& cost) {
   const RankGrid grid = options.job ? options.grid() : RankGrid{.replicas = 2};
   cost.reduce_latency = cost.reduce_per_byte = 0;
@@ -115,7 +115,7 @@ void measure_reduction(const ProfileOptions& options, Costs& cost) {
     const EdgeTime found = reduction_time(options, grid);
     return std::vector<double>{found.per_pack, found.per_token};
   });
-  cost.reduce_latency = time.at(0) / (grid.replicas - 1);
+  cost.reduce_latency = time.at(0) / reduction_rounds({.replicas = grid.replicas});
   cost.reduce_per_byte = time.at(1);
 }
 

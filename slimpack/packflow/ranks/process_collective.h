@@ -1,9 +1,9 @@
 // Groups of ranks that are processes.
 //
 // Members send everything directly to each other, and every member sums its own shard. This sends
-// as many bytes as a ring, and gives the same bits as threads. In large groups
-// members pass on what others gave and sum for others (mesh.h), so that they need few connections.
-// A reduction then sends one part in √n more.
+// as many bytes as a ring, and gives the same bits as threads. In large groups members pass on what
+// others gave and sum for others (mesh.h), so that they need few connections. A reduction then
+// sends one part in √n more.
 #pragma once
 
 #include <cstdint>
