@@ -9,12 +9,6 @@
 namespace slimpack {
 namespace {
 
-/// As one rank sees it, in nanoseconds.
-struct Link {
-  double latency = 0;
-  double per_byte = 0;
-};
-
 /// The inputs of every term.
 struct LinkedJob {
   const DecoderShape& shape;
@@ -28,18 +22,13 @@ struct LinkedJob {
   [[nodiscard]] double element() const { return static_cast<double>(element_bytes(dtype)); }
   [[nodiscard]] double accumulator() const { return static_cast<double>(accumulator_bytes(dtype)); }
   [[nodiscard]] double hidden() const { return static_cast<double>(shape.hidden_size); }
-  /// While all ranks of a node send.
-  [[nodiscard]] Link link(bool in_node) const {
-    if (in_node) return {links.node_latency, links.node_per_byte};
-    return {links.nic_latency, links.nic_per_byte * links.ranks_per_node / links.nics_per_node};
-  }
 };
 
 /// `count` all-gathers or reduce-scatters of a MicroPack's hidden states between tensor-parallel
 /// ranks. Either one moves (tp − 1)/tp of the states into each rank.
 EdgeTime tensor_parallel_collectives(const LinkedJob& job, double count) {
   if (job.tp == 1) return {};
-  const Link link = job.link(job.placement.holds_tensor());
+  const Link link = job.links.link(job.placement.holds_tensor());
   const double bytes = (job.tp - 1) / job.tp * job.hidden() * job.element();
   return {.per_pack = count * link.latency, .per_token = count * bytes * link.per_byte};
 }
@@ -49,7 +38,7 @@ EdgeTime tensor_parallel_collectives(const LinkedJob& job, double count) {
 /// each expert of a token; (tp − 1)/tp of them go to others.
 EdgeTime expert_exchanges(const LinkedJob& job, double count) {
   if (job.tp == 1 || job.layer.experts == 0) return {};
-  const Link link = job.link(job.placement.holds_tensor());
+  const Link link = job.links.link(job.placement.holds_tensor());
   const double copies = static_cast<double>(job.layer.experts_per_token) / job.tp;
   const double bytes = copies * (job.tp - 1) / job.tp * job.hidden() * job.element();
   return {.per_pack = count * link.latency, .per_token = count * bytes * link.per_byte};
@@ -102,7 +91,7 @@ struct GroupLinks {
 /// One message after the other, to the members of the own node and to those of others.
 GroupLinks straight_links(const LinkedJob& job, double group) {
   const double own = together(job, group);
-  const Link inside = job.link(true), outside = job.link(false);
+  const Link inside = job.links.link(true), outside = job.links.link(false);
   const bool across = own < group;
   return {(own - 1) * inside.latency + (group - own) * outside.latency,
           ((own - 1) * inside.per_byte + (group - own) * outside.per_byte) / group,
@@ -113,7 +102,7 @@ GroupLinks straight_links(const LinkedJob& job, double group) {
 /// them sends to the next node: as many at a time as there are such groups.
 GroupLinks ring_links(const LinkedJob& job, double group) {
   const double own = together(job, group);
-  Link hop = job.link(true);
+  Link hop = job.links.link(true);
   if (own < group) {
     const LinkMap& links = job.links;
     const double senders = std::max(1.0, links.ranks_per_node / own);
@@ -174,23 +163,10 @@ void add_layer_links(const LinkedJob& job, LayerCosts& cost) {
 /// Stage boundaries. Each of the tensor-parallel ranks sends its share of the tokens. Between two
 /// other stages a rank sends to both, activations to one and gradients to the other, over one link.
 void add_transfers(Costs& cost, const LinkedJob& job) {
-  const Link link = job.link(job.placement.holds_stages());
+  const Link link = job.links.link(job.placement.holds_stages());
   const double directions = job.placement.stages > 2 ? 2 : 1;
   cost.transfer_latency += link.latency;
   cost.transfer_per_byte += directions * link.per_byte / job.tp;
-}
-
-/// As every byte sees it that leaves a rank when gradients are reduced, and one of its rounds.
-/// Where a node's g replicas sum first, (g − 1)/g of the bytes stay there.
-Link reduction_link(const LinkedJob& job) {
-  const double n = job.placement.replicas, g = job.placement.replicas_summed_in_node();
-  const Link between = job.link(job.placement.holds_replicas(job.placement.replicas));
-  if (g == 1) return between;
-  const Link inside = job.link(true);
-  const double rounds = reduction_rounds(job.placement);
-  const double stays = (g - 1) / g * n / (n - 1);  // of the (n − 1)/n that leave a rank
-  return {(inside.latency + (rounds - 1) * between.latency) / rounds,
-          stays * inside.per_byte + (1 - stays) * between.per_byte};
 }
 
 }  // namespace
@@ -214,15 +190,15 @@ void add_link_costs(Costs& cost, const HardwareSpec& links, const NodePlacement&
   add(cost.embedding_backward, tensor_parallel_collectives(job, 1));
   add(cost.head_backward, tensor_parallel_collectives(job, 2));
   add_transfers(cost, job);
-  const Link reduction = reduction_link(job);
+  const Link reduction = reduction_link(job.links, placement);
   cost.reduce_latency += reduction.latency;
   cost.reduce_per_byte += reduction.per_byte;
   cost.ranks_per_node = links.ranks_per_node;
   cost.cp_comm_type = context.type;
-  const Link inside = job.link(true);
-  const Link between_replicas = job.link(placement.holds_replicas(placement.replicas));
+  const Link inside = job.links.link(true);
+  const Link between_replicas = job.links.link(placement.holds_replicas(placement.replicas));
   cost.row_moves = {std::max(inside.latency, between_replicas.latency), inside.per_byte,
-                    job.link(false).per_byte};
+                    job.links.link(false).per_byte};
 }
 
 Costs with_links(Costs measured, const HardwareSpec& links, std::int32_t most_replicas,

@@ -83,6 +83,17 @@ std::int32_t reduction_rounds(const NodePlacement& placement) {
   return (in_node > 1 ? 1 : 0) + between;
 }
 
+Link reduction_link(const LinkMap& links, const NodePlacement& placement) {
+  const double n = placement.replicas, g = placement.replicas_summed_in_node();
+  const Link between = links.link(placement.holds_replicas(placement.replicas));
+  if (g == 1) return between;
+  const Link inside = links.link(true);
+  const double rounds = reduction_rounds(placement);
+  const double stays = (g - 1) / g * n / (n - 1);  // of the (n − 1)/n that leave a rank
+  return {(inside.latency + (rounds - 1) * between.latency) / rounds,
+          stays * inside.per_byte + (1 - stays) * between.per_byte};
+}
+
 double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
                        std::int32_t replicas, double last_backward, double before) {
   const Buckets buckets = buckets_of(cost.shape, layout, stage);

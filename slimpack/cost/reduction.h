@@ -6,6 +6,7 @@
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/node_placement.h"
+#include "slimpack/spec/link_map.h"
 
 namespace slimpack {
 
@@ -18,6 +19,10 @@ namespace slimpack {
 
 /// How many messages a byte's sum waits for, one after the other.
 [[nodiscard]] std::int32_t reduction_rounds(const NodePlacement& placement);
+
+/// What one of these rounds takes, and a byte that leaves a rank, on average. Of g replicas that
+/// sum in their node first, (g − 1)/g of the bytes stay there.
+[[nodiscard]] Link reduction_link(const LinkMap& links, const NodePlacement& placement);
 
 /// Nanoseconds from a rank's last action until all of its gradients are reduced. `last_backward`:
 /// nanoseconds of that action if it sends nothing, else 0: a rank sends before it reduces. In it

@@ -10,6 +10,12 @@
 
 namespace slimpack {
 
+/// As one rank sees it, in nanoseconds.
+struct Link {
+  double latency = 0;
+  double per_byte = 0;
+};
+
 struct LinkMap {
   std::int32_t ranks_per_node = 8;
   std::int32_t nics_per_node = 8;
@@ -21,6 +27,12 @@ struct LinkMap {
   [[nodiscard]] std::int32_t node(std::int32_t rank) const { return rank / ranks_per_node; }
   /// On which so many ranks stand.
   [[nodiscard]] std::int32_t nodes(std::int32_t ranks) const { return node(ranks - 1) + 1; }
+
+  /// Of a rank while all ranks of its node send, each over its part of the cards.
+  [[nodiscard]] Link link(bool in_node) const {
+    if (in_node) return {node_latency, node_per_byte};
+    return {nic_latency, nic_per_byte * ranks_per_node / nics_per_node};
+  }
 
   bool operator==(const LinkMap&) const = default;
 };

@@ -6,8 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "slimpack/cost/member_blocks.h"
-#include "slimpack/cost/node_placement.h"
+#include "slimpack/cost/reduction.h"
 
 namespace slimpack {
 namespace {
@@ -49,11 +48,9 @@ Nanos SenderLink::arrival(Nanos sent, std::int32_t to, Bytes bytes) {
 
 GroupLinks::GroupLinks(const LinkUse& use, std::vector<std::int32_t> ranks)
     : use_(use), ranks_(std::move(ranks)) {
-  if (ranks_.size() > 1)
-    summed_in_node_ = NodePlacement{.ranks_per_node = use.map.ranks_per_node,
-                                    .tensor = ranks_[1] - ranks_[0],
-                                    .replicas = static_cast<std::int32_t>(ranks_.size())}
-                          .replicas_summed_in_node();
+  placement_ = {.ranks_per_node = use.map.ranks_per_node,
+                .tensor = ranks_.size() > 1 ? ranks_[1] - ranks_[0] : 1,
+                .replicas = static_cast<std::int32_t>(ranks_.size())};
   queues_.members.resize(ranks_.size());
   queues_.nics.resize(
       static_cast<std::size_t>(use.map.nodes(ranks_.back() + 1) * use.map.nics_per_node));
@@ -143,14 +140,7 @@ std::vector<Nanos> GroupLinks::all_to_all(std::span<const ToEach> sent) {
   return by_member;
 }
 
-// All members send at the same time, each over its part of the cards.
-GroupLinks::Way GroupLinks::way(bool in_node) const {
-  const LinkMap& map = use_.map;
-  if (in_node) return {map.node_latency, map.node_per_byte};
-  return {map.nic_latency, map.nic_per_byte * map.ranks_per_node / map.nics_per_node};
-}
-
-Nanos GroupLinks::along(const Way& way, std::span<const GroupMessage> sent) {
+Nanos GroupLinks::along(const Link& link, std::span<const GroupMessage> sent) {
   Nanos all{0};
   Bytes most{0};
   for (const GroupMessage& message : sent) {
@@ -158,25 +148,21 @@ Nanos GroupLinks::along(const Way& way, std::span<const GroupMessage> sent) {
     most = std::max(most, message.bytes);
   }
   if (most == Bytes(0)) return all;
-  const double time = way.latency + count(most) * way.per_byte;
+  const double time = link.latency + count(most) * link.per_byte;
   return rounded(leaves(nanos(all), time, collective_free_));
 }
 
 Nanos GroupLinks::collective(std::span<const GroupMessage> sent) {
-  return along(way(use_.map.node(ranks_.front()) == use_.map.node(ranks_.back())), sent);
+  const LinkMap& map = use_.map;
+  return along(map.link(map.node(ranks_.front()) == map.node(ranks_.back())), sent);
 }
 
 // As process_reduction.h does it.
 Nanos GroupLinks::reduction(std::span<const GroupMessage> sent) {
-  if (summed_in_node_ == 1) return collective(sent);
-  const auto n = static_cast<double>(ranks_.size()), g = static_cast<double>(summed_in_node_);
-  const double stays = (g - 1) / g * n / (n - 1);  // of the bytes that leave a member
-  const Way inside = way(true), outside = way(false);
-  const auto nodes = static_cast<std::int32_t>(ranks_.size()) / summed_in_node_;
-  const double rounds = member_blocks(nodes).size() > 1 ? 2 : 1;
-  return along({inside.latency + rounds * outside.latency,
-                stays * inside.per_byte + (1 - stays) * outside.per_byte},
-               sent);
+  if (placement_.replicas_summed_in_node() == 1) return collective(sent);
+  Link link = reduction_link(use_.map, placement_);
+  link.latency *= reduction_rounds(placement_);
+  return along(link, sent);
 }
 
 }  // namespace slimpack

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/node_placement.h"
 #include "slimpack/spec/link_map.h"
 
 namespace slimpack {
@@ -62,12 +63,8 @@ class GroupLinks {
   [[nodiscard]] Nanos reduction(std::span<const GroupMessage> sent);
 
  private:
-  /// What the largest message takes.
-  struct Way {
-    double latency, per_byte;
-  };
-  [[nodiscard]] Nanos along(const Way& way, std::span<const GroupMessage> sent);
-  [[nodiscard]] Way way(bool in_node) const;
+  /// When all have what all sent, each over its own link.
+  [[nodiscard]] Nanos along(const Link& link, std::span<const GroupMessage> sent);
   /// When the last messages will have left.
   struct Queues {
     std::vector<double> members;  ///< inside their nodes
@@ -91,7 +88,7 @@ class GroupLinks {
 
   LinkUse use_;
   std::vector<std::int32_t> ranks_;
-  std::int32_t summed_in_node_ = 1;  ///< members that reduce inside their node first
+  NodePlacement placement_;  ///< of the members, as replicas
   Queues queues_;
   double collective_free_ = 0;
 };

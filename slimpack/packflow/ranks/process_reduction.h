@@ -18,10 +18,10 @@ struct NodePeers {
 /// Between all members of a group, each of which owns its Shard. `peers` must outlive it.
 [[nodiscard]] std::unique_ptr<ShardReduction> process_reduction(ProcessPeers& peers);
 
-/// Every node of g members sums first, each member a part, and gives the sums to other nodes: each
-/// member sends 1/g of what it would otherwise send over network cards (as hybrid sharding does,
-/// arXiv:2304.11277). A member owns its Shard by node of its part. What a reduction sends to other
-/// nodes leaves when the next reduction starts, or is awaited.
+/// The g members of a node sum first, each of them a part, and then exchange these sums with other
+/// nodes. So a member sends 1/g of the bytes over network cards (as hybrid sharding does,
+/// arXiv:2304.11277). Of its part a member owns the Shard of its node (replica_shard). A node's
+/// sums leave it when the next reduction starts, or when one is awaited.
 [[nodiscard]] std::unique_ptr<ShardReduction> node_first_reduction(const NodePeers& nodes);
 
 }  // namespace slimpack

@@ -44,11 +44,10 @@ struct RankGrid {
   [[nodiscard]] std::int32_t replicas_summed_in_node() const {
     return NodePlacement{ranks_per_node, tensor, pipeline, replicas}.replicas_summed_in_node();
   }
-  /// Whose shard stands at a place among all: first those of the first part that nodes sum, in the
-  /// order of the nodes.
+  /// The owner of a shard of parameters, by its place among all shards (replica_shard).
   [[nodiscard]] ReplicaId shard_owner(std::int32_t place) const {
-    const std::int32_t nodes = replicas / replicas_summed_in_node();
-    return ReplicaId(place % nodes * replicas_summed_in_node() + place / nodes);
+    const std::int32_t in_node = replicas_summed_in_node(), nodes = replicas / in_node;
+    return ReplicaId(place % nodes * in_node + place / nodes);
   }
   bool operator==(const RankGrid&) const = default;
 };

@@ -1,6 +1,7 @@
 #include "slimpack/packflow/ranks/thread_collective.h"
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <span>
 #include <utility>
@@ -223,21 +224,13 @@ ThreadRounds::Arrivals shift_arrivals(const std::optional<LinkUse>& use, const R
       };
 }
 
-ThreadRounds::Arrivals collective_arrivals(const std::optional<LinkUse>& use,
-                                           const RankGroup& group) {
+/// When all have what all gave, as GroupLinks::collective or GroupLinks::reduction says.
+ThreadRounds::Arrivals common_arrivals(const std::optional<LinkUse>& use, const RankGroup& group,
+                                       Nanos (GroupLinks::*when)(std::span<const GroupMessage>)) {
   if (!use) return {};
-  return [links = group_links(*use, group, {0, group.size})](std::span<const Given> given,
-                                                             std::int32_t /*step*/) {
-    return std::vector<Nanos>(given.size(), links->collective(messages_of(given)));
-  };
-}
-
-ThreadRounds::Arrivals reduction_arrivals(const std::optional<LinkUse>& use,
-                                          const RankGroup& group) {
-  if (!use) return {};
-  return [links = group_links(*use, group, {0, group.size})](std::span<const Given> given,
-                                                             std::int32_t /*step*/) {
-    return std::vector<Nanos>(given.size(), links->reduction(messages_of(given)));
+  return [links = group_links(*use, group, {0, group.size}), when](std::span<const Given> given,
+                                                                   std::int32_t /*step*/) {
+    return std::vector<Nanos>(given.size(), std::invoke(when, *links, messages_of(given)));
   };
 }
 
@@ -270,9 +263,9 @@ ThreadRounds& ThreadCircles::of(const Zone& circle) {
 ThreadCollective::ThreadCollective(SharedFailure& failure, const RankGroup& group,
                                    const std::optional<LinkUse>& links)
     : gathering_(failure, group.size),
-      rows_(failure, group.size, collective_arrivals(links, group)),
+      rows_(failure, group.size, common_arrivals(links, group, &GroupLinks::collective)),
       pairwise_(failure, group.size, pairwise_arrivals(links, group)),
-      shards_(failure, group.size, reduction_arrivals(links, group)),
+      shards_(failure, group.size, common_arrivals(links, group, &GroupLinks::reduction)),
       circles_(failure, group, links),
       messages_(failure, group) {}
 
