@@ -49,10 +49,6 @@ std::vector<std::string> chosen_planners(const std::vector<std::string>& only) {
   return chosen;
 }
 
-std::string counted(std::int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
-}
-
 struct Comparison {
   std::vector<std::string> planners;
   StepPlanning planning;

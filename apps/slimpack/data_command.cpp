@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -38,11 +39,14 @@ void build(const FileSearch& search) {
   skipped.insert(skipped.end(), report.skipped.begin(), report.skipped.end());
   print_skipped(skipped);
   const std::string built = fmt::format(
-      "{} and {}: {} documents, {} tokens (bytes, and one end of document each)",
+      "{} and {}: {}, {} (bytes, and one end of document each)",
       bin_path(search.out).string(), idx_path(search.out).filename().string(),
-      grouped(static_cast<std::int64_t>(report.documents)), grouped(report.tokens.count()));
+      counted(static_cast<std::int64_t>(report.documents), "document"),
+      counted(report.tokens.count(), "token"));
   fmt::print("{}\n", folded(built, output_columns(stdout)));
-  if (report.empty_files > 0) fmt::print("{} empty files left out\n", report.empty_files);
+  if (report.empty_files > 0)
+    fmt::print("{} left out\n",
+               counted(static_cast<std::int64_t>(report.empty_files), "empty file"));
   fmt::print("next: slimpack data inspect {}\n", search.out.string());
 }
 
@@ -84,9 +88,14 @@ Table histogram_table(const LengthStatistics& s) {
   return table;
 }
 
+/// With a decimal where that says something.
+std::string mean_text(double mean) {
+  return mean < 1000 ? fmt::format("{:.1f}", mean) : grouped(std::llround(mean));
+}
+
 void print_statistics(const std::string& name, const LengthStatistics& s) {
-  fmt::print("{}: {} documents, {} tokens, mean {:.1f}\n\n", name, grouped(s.count),
-             grouped(s.tokens.count()), s.mean);
+  fmt::print("{}: {}, {}, mean {}\n\n", name, counted(s.count, "document"),
+             counted(s.tokens.count(), "token"), mean_text(s.mean));
   Table percentiles({{"percentile"}, {"p50"}, {"p90"}, {"p95"}, {"p99"}, {"p99.9"}, {"longest"}});
   std::vector<std::string> row{"tokens"};
   for (const Tokens length : {s.p50, s.p90, s.p95, s.p99, s.p999, s.max})

@@ -22,6 +22,9 @@ def human_count(count: float) -> str:
 def human_duration(nanoseconds: int) -> str:
     """As people read it: 12.3 ms, 1 m 23 s."""
 
+def counted(count: int, noun: str) -> str:
+    """A count and what is counted: 1 document, 2,048 documents."""
+
 def human_share(share: float) -> str:
     """A share in [0, 1] as people read it: 12.3%."""
 

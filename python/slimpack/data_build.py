@@ -22,7 +22,7 @@ from slimpack.text.encoding import stored_type
 from slimpack.text.errors import BadDocument, BadInput, Failed, shown
 from slimpack.text.inputs import EXCLUDED_FOLDERS, find_inputs
 from slimpack.text.partial import Outputs, Partial
-from slimpack.text.progress import Progress
+from slimpack.text.progress import Progress, counted
 from slimpack.text.tokenizer import (END_OF_TEXT, MIN_TRAINED, described, import_tokenizers, load,
                                      read_tokenizer, train)
 from slimpack.text.workers import encode_in_order
@@ -153,7 +153,7 @@ class Build:
                 self.tokenizer = self.own_tokenizer()
             self.partial.open(stored_type(self.tokenizer.vocabulary))
             if state.documents > 0:
-                print(f"going on after {state.documents:,} documents", file=sys.stderr)
+                print(f"going on after {counted(state.documents)}", file=sys.stderr)
             if state.stage == "encoding":
                 self.encode()
             if state.documents == 0:
@@ -227,8 +227,8 @@ class Build:
         if len(self.left_out) > NAMED_SKIPS:
             print(f"skipped {len(self.left_out) - NAMED_SKIPS} more", file=sys.stderr)
         out = shown(self.options.out)
-        print(f"{out}.bin and {os.path.basename(out)}.idx: {state.documents:,} documents, "
-              f"{state.tokens:,} tokens ({stored_type(tokenizer.vocabulary).name})")
+        print(f"{out}.bin and {os.path.basename(out)}.idx: {counted(state.documents)}, "
+              f"{counted(state.tokens, 'token')} ({stored_type(tokenizer.vocabulary).name})")
         if self.options.train_tokenizer is not None:
             print(f"{out}-tokenizer.json: trained on these documents")
         print(f"vocabulary: {tokenizer.vocabulary:,}; a model's vocab_size is at least that")
@@ -237,7 +237,7 @@ class Build:
         else:
             print("no token ends the documents; --eod-token names one")
         if state.empty:
-            print(f"{state.empty:,} documents without text left out, the first: "
+            print(f"{counted(state.empty)} without text left out, the first: "
                   f"{state.first_empty}")
         print(f"next: slimpack data inspect {out}")
 

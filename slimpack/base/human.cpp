@@ -73,4 +73,8 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
+}
+
 }  // namespace slimpack

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "slimpack/base/units.h"
 
@@ -22,5 +23,8 @@ namespace slimpack {
 
 /// The exact number with separators: "1,234,567".
 [[nodiscard]] std::string grouped(std::int64_t number);
+
+/// A count and what is counted: "1 document", "2,048 documents". The plural has an s.
+[[nodiscard]] std::string counted(std::int64_t count, std::string_view noun);
 
 }  // namespace slimpack

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -13,8 +14,21 @@ namespace slimpack {
 
 namespace {
 
-double rate_of(std::int64_t done, Nanos elapsed) {
-  return elapsed > Nanos(0) ? static_cast<double>(done) / to_seconds(elapsed) : 0.0;
+/// ", 5.0 k/s"; below one a second ", 12.3 s each". Empty while nothing is known of the rate.
+std::string speed_text(std::int64_t done, Nanos elapsed) {
+  if (done == 0 || elapsed <= Nanos(0)) return "";
+  const double rate = static_cast<double>(done) / to_seconds(elapsed);
+  if (rate < 1) return fmt::format(", {} each", human_duration(elapsed / done));
+  return rate < 10 ? fmt::format(", {:.1f}/s", rate) : fmt::format(", {}/s", human_count(rate));
+}
+
+/// ", ETA 45.0 s", at least a second. Empty at the end.
+std::string eta_text(std::int64_t done, std::int64_t left, Nanos elapsed) {
+  if (left <= 0) return "";
+  if (done == 0) return ", ETA unknown";
+  const double seconds =
+      to_seconds(elapsed) * static_cast<double>(left) / static_cast<double>(done);
+  return fmt::format(", ETA {}", human_duration(from_seconds(std::max(1.0, seconds))));
 }
 
 }  // namespace
@@ -55,19 +69,17 @@ void Progress::finish() {
   if (finished_) return;
   finished_ = true;
   const Nanos elapsed = now_() - start_;
-  write(fmt::format("{}: {} in {}, {}/s", label_, grouped(done_), human_duration(elapsed),
-                    human_count(rate_of(done_, elapsed))),
+  write(fmt::format("{}: {} in {}{}", label_, grouped(done_), human_duration(elapsed),
+                    speed_text(done_, elapsed)),
         true);
 }
 
 std::string Progress::line(Nanos elapsed) const {
-  const double rate = rate_of(done_, elapsed);
-  const std::string speed = human_count(rate) + "/s";
-  if (total_ <= 0) return fmt::format("{}: {}, {}", label_, grouped(done_), speed);
-  const auto left = static_cast<double>(total_ - done_);
-  return fmt::format("{}: {} of {} ({:.0f}%), {}, ETA {}", label_, grouped(done_), grouped(total_),
+  const std::string speed = speed_text(done_, elapsed);
+  if (total_ <= 0) return fmt::format("{}: {}{}", label_, grouped(done_), speed);
+  return fmt::format("{}: {} of {} ({:.0f}%){}{}", label_, grouped(done_), grouped(total_),
                      100.0 * static_cast<double>(done_) / static_cast<double>(total_), speed,
-                     rate > 0 ? human_duration(from_seconds(left / rate)) : "unknown");
+                     eta_text(done_, total_ - done_, elapsed));
 }
 
 void Progress::write(const std::string& line, bool last) {

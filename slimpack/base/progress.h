@@ -38,7 +38,8 @@ class Progress {
 
   /// `steps` more are done. Cheap: reads the clock, writes only when a line is due.
   void advance(std::int64_t steps = 1);
-  /// Writes the last line: steps, duration, rate. Later calls do nothing.
+  /// Writes the last line: steps, duration, and the rate where one was seen. Later calls do
+  /// nothing.
   void finish();
 
  private:

@@ -18,11 +18,11 @@ std::string long_documents_text(std::span<const Tokens> documents, const Sequenc
     return fmt::format("no document is longer than the context of {}",
                        grouped(rule.context.count()));
   const std::string longer =
-      fmt::format("{} of {} documents longer than the context", grouped(found.documents),
-                  grouped(static_cast<std::int64_t>(documents.size())));
+      fmt::format("{} of {} longer than the context", grouped(found.documents),
+                  counted(static_cast<std::int64_t>(documents.size()), "document"));
   if (rule.split)
-    return fmt::format("{}, split into {} sequences: no token is dropped", longer,
-                       grouped(found.sequences));
+    return fmt::format("{}, split into {}: no token is dropped", longer,
+                       counted(found.sequences, "sequence"));
   const Tokens all = std::accumulate(documents.begin(), documents.end(), Tokens(0));
   const auto dropped = static_cast<double>(found.dropped.count());
   return fmt::format("{}, truncated: {} tokens dropped, {}", longer, human_count(dropped),

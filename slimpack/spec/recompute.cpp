@@ -6,6 +6,7 @@
 #include <array>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/human.h"
 
 namespace slimpack {
 
@@ -60,7 +61,7 @@ std::string describe(std::span<const Recompute> by_layer) {
     if (layers == std::ssize(by_layer)) return std::string(to_string(recompute));
     if (layers == 0) continue;
     text += text.empty()
-                ? fmt::format("{} layer{} {}", layers, layers == 1 ? "" : "s", to_string(recompute))
+                ? fmt::format("{} {}", counted(layers, "layer"), to_string(recompute))
                 : fmt::format(", {} {}", layers, to_string(recompute));
   }
   return text;

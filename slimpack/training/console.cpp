@@ -34,8 +34,8 @@ std::string step_line(const StepFigures& f, const StepPlace& place, int columns)
       fmt::format("  bubble {}", human_share(f.bubble)),
       fmt::format(" (predicted {})", human_share(f.predicted_bubble)),
       fmt::format("  peak {}", human_bytes(largest(f.peak_activation))),
-      fmt::format("  {} tok in {} docs", human_count(static_cast<double>(f.tokens.count())),
-                  f.documents),
+      fmt::format("  {} tok in {}", human_count(static_cast<double>(f.tokens.count())),
+                  counted(f.documents, "doc")),
       f.planning_wait < kRealWait
           ? ""
           : fmt::format("  waited {} for the plan", human_duration(f.planning_wait))};
@@ -73,9 +73,9 @@ void Console::step(const StepFigures& figures, const StepPlace& place) {
 }
 
 void Console::evaluation(const EvaluationFigures& f) {
-  fmt::print(out_, "evaluation after step {}: loss {:.4f} on {} tok in {} docs, took {}\n", f.step,
+  fmt::print(out_, "evaluation after step {}: loss {:.4f} on {} tok in {}, took {}\n", f.step,
              f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
-             f.result.documents, human_duration(f.result.time));
+             counted(f.result.documents, "doc"), human_duration(f.result.time));
   std::fflush(out_);
 }
 

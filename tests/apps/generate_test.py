@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 from program import BUILD, SLIMPACK
+from terminal import on_terminal
 
 ANSWER = ["--max-new-tokens", "8", "--dtype", "fp32", "--threads", "1"]
 
@@ -35,6 +36,18 @@ def test_the_answer_is_on_standard_output_and_its_figures_are_not(model):
     assert ran.stdout.endswith("\n")
     assert "3 tokens in, first token after" in ran.stderr and "8 out" in ran.stderr
     assert ran.stderr.count("\n") == 1
+
+
+def test_figures_on_a_terminal_have_a_line_of_their_own_where_the_answer_goes_through_a_pipe(model):
+    """What reads the pipe, such as tee, may show the end of the answer after the figures."""
+    command = f"{SLIMPACK} generate {model} abc {' '.join(ANSWER)} | cat > /dev/null"
+    environment = {**os.environ, "SLIMPACK_PYTHON": sys.executable, "PYTHONPATH": str(BUILD / "python")}
+    text, _ = on_terminal(["bash", "-c", command], 80, env=environment)
+    assert text.startswith("\r\n3 tokens in, first token after")
+
+
+def test_figures_say_how_many_in_words_that_are_counted(model):
+    assert generate(model, "a", *ANSWER).stderr.startswith("1 token in, first token after")
 
 
 def test_a_file_and_a_pipe_give_the_same_answer_as_an_argument(model, tmp_path):

@@ -74,6 +74,12 @@ TEST(Grouped, separates_thousands) {
   EXPECT_EQ(grouped(INT64_MIN), "-9,223,372,036,854,775,808");
 }
 
+TEST(Counted, has_a_plural_for_all_counts_but_one) {
+  EXPECT_EQ(counted(0, "step"), "0 steps");
+  EXPECT_EQ(counted(1, "document"), "1 document");
+  EXPECT_EQ(counted(2'048, "document"), "2,048 documents");
+}
+
 RC_GTEST_PROP(Grouped, keeps_every_digit, (std::int64_t number)) {
   std::string text = grouped(number);
   text.erase(std::remove(text.begin(), text.end(), ','), text.end());

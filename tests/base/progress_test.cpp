@@ -57,9 +57,9 @@ TEST(Progress, on_a_terminal_redraws_one_line) {
   progress.advance(2);
   progress.finish();
   EXPECT_EQ(out.text(),
-            "\rpacking: 2 of 4 (50%), 2/s, ETA 1.0 s\x1b[K"
-            "\rpacking: 4 of 4 (100%), 2/s, ETA 0 ns\x1b[K"
-            "\rpacking: 4 in 2.0 s, 2/s\x1b[K\n");
+            "\rpacking: 2 of 4 (50%), 2.0/s, ETA 1.0 s\x1b[K"
+            "\rpacking: 4 of 4 (100%), 2.0/s\x1b[K"
+            "\rpacking: 4 in 2.0 s, 2.0/s\x1b[K\n");
 }
 
 TEST(Progress, of_an_unknown_total_has_neither_percentage_nor_eta) {
@@ -77,7 +77,34 @@ TEST(Progress, finishes_once) {
   progress.advance();
   progress.finish();
   progress.finish();
-  EXPECT_EQ(out.text(), "reading: 1 in 0 ns, 0/s\n");
+  EXPECT_EQ(out.text(), "reading: 1 in 0 ns\n");
+}
+
+TEST(Progress, of_slow_steps_says_how_long_each_takes) {
+  MemoryFile out;
+  Nanos now(0);
+  Progress progress(out.file(), ProgressStyle::kLines, "planning", 4, [&] { return now; });
+  now = 12 * kOneSecond;
+  progress.advance();
+  now = 15 * kOneSecond;
+  progress.finish();
+  // One of four in 12 s: three are left.
+  EXPECT_EQ(out.text(),
+            "planning: 1 of 4 (25%), 12.0 s each, ETA 36.0 s\n"
+            "planning: 1 in 15.0 s, 15.0 s each\n");
+}
+
+TEST(Progress, knows_no_rate_before_the_first_step_and_no_eta_below_a_second) {
+  MemoryFile out;
+  Nanos now(0);
+  Progress progress(out.file(), ProgressStyle::kLines, "packing", 100, [&] { return now; });
+  now = 6 * kOneSecond;
+  progress.advance(0);
+  now = 12 * kOneSecond;
+  progress.advance(99);
+  EXPECT_EQ(out.text(),
+            "packing: 0 of 100 (0%), ETA unknown\n"
+            "packing: 99 of 100 (99%), 8.2/s, ETA 1.0 s\n");
 }
 
 TEST(Progress, that_is_abandoned_ends_its_line) {

@@ -8,12 +8,15 @@ as it is made, figures to standard error.
 
 import dataclasses
 import json
+import os
+import stat
 import sys
 
 from slimpack._planner import InvalidInput
 from slimpack.generation import Generator
 from slimpack.one_line_parser import OneLineParser
 from slimpack.text.errors import shown
+from slimpack.text.progress import counted
 
 EPILOG = """examples:
   # Go on from a text, always with the likeliest token
@@ -138,10 +141,10 @@ def use_threads(threads):
 def figures(made):
     """One line for people."""
     reused = f" ({made.reused_tokens:,} kept)" if made.reused_tokens else ""
-    line = f"{made.prompt_tokens:,} tokens in{reused}, first token after {made.first_token_seconds:.2f} s; "
+    line = f"{counted(made.prompt_tokens, 'token')} in{reused}, first token after {made.first_token_seconds:.2f} s; "
     line += f"{len(made.tokens):,} out"
     if made.tokens_per_second is not None:
-        line += f", {made.tokens_per_second:.1f} a second"
+        line += f", {made.tokens_per_second:,.1f} a second"
     return line + f"; ended by {made.end.replace('_', ' ')}"
 
 
@@ -168,6 +171,12 @@ def write(text):
     sys.stdout.flush()
 
 
+def answer_may_come_later():
+    """Whether standard output goes through a pipe, such as to tee, and standard error to a terminal. That
+    may show the end of the answer after the figures."""
+    return sys.stderr.isatty() and stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+
+
 def run(options):
     prompt = read_prompt(options)
     if options.system is not None and not options.chat:
@@ -189,6 +198,8 @@ def run(options):
         print(json.dumps({**dataclasses.asdict(made), "tokens_per_second": made.tokens_per_second}))
     else:
         write("\n")
+        if answer_may_come_later():
+            print(file=sys.stderr)
         print(figures(made), file=sys.stderr)
         if made.sparse is not None:
             print(sparse_figures(made), file=sys.stderr)

@@ -34,6 +34,10 @@ def human_duration(seconds):
     return f"{hours // 24} d {hours % 24:02} h"
 
 
+def counted(number, noun="document"):
+    return f"{number:,} {noun}" + ("s" if number != 1 else "")
+
+
 class Progress:
     def __init__(self, label, total, done=0, out=None, now=time.monotonic):
         """`total` and `done` are bytes of inputs; what was done before says nothing of the rate."""
@@ -55,14 +59,14 @@ class Progress:
         elapsed = now - self.start
         share = done / self.total if self.total else 1
         speed = (done - self.before) / elapsed
-        left = human_duration((self.total - done) / speed) if speed > 0 else "unknown"
-        self.write(f"{self.label}: {documents:,} documents ({share:.0%}), {self.rate(elapsed)}, "
-                   f"ETA {left}")
+        left = human_duration(max((self.total - done) / speed, 1)) if speed > 0 else "unknown"
+        eta = f", ETA {left}" if share < 1 else ""
+        self.write(f"{self.label}: {counted(documents)} ({share:.0%}), {self.rate(elapsed)}{eta}")
 
     def finish(self, documents):
         if self.on:
             elapsed = self.now() - self.start
-            self.write(f"{self.label}: {documents:,} documents in {human_duration(elapsed)}, "
+            self.write(f"{self.label}: {counted(documents)} in {human_duration(elapsed)}, "
                        f"{self.rate(elapsed)}", end="\n")
 
     def leave(self):

@@ -87,7 +87,8 @@ def step_line(figures, place, columns=None):
                  f"  bubble {_planner.human_share(figures['bubble'])}",
                  f" (predicted {_planner.human_share(figures['predicted_bubble'])})",
                  f"  peak {_planner.human_bytes(peak)}",
-                 f"  {_planner.human_count(figures['tokens'])} tok in {figures['documents']} docs",
+                 f"  {_planner.human_count(figures['tokens'])} tok in "
+                 f"{_planner.counted(figures['documents'], 'doc')}",
                  f"  waited {duration(wait)} for the plan" if wait >= _REAL_WAIT_NS else ""):
         if columns is not None and len(line) + len(part) > columns:
             break
@@ -99,7 +100,7 @@ def evaluation_line(figures):
     """An evaluation's figures for people."""
     return (f"evaluation after step {figures['step']}: loss {figures['evaluation_loss']:.4f} on "
             f"{_planner.human_count(figures['evaluation_tokens'])} tok in "
-            f"{figures['evaluation_documents']} docs, took "
+            f"{_planner.counted(figures['evaluation_documents'], 'doc')}, took "
             f"{_planner.human_duration(figures['evaluation_ns'])}")
 
 
