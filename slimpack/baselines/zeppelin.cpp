@@ -66,7 +66,7 @@ class MicroBatches {
         group_(zeppelin_group(input)),
         share_(shared_tokens(input, group_)),
         remap_(input.tuning.remap),
-        problem_{.ranks = group_, .rank_tokens = share_ * kRoom} {
+        problem_{.ranks = group_, .links = {}, .rank_tokens = share_ * kRoom} {
     if (group_ == 1) return;
     const std::int32_t on_node = replicas_per_node(input, group_);
     problem_.links.ranks_per_node = on_node;

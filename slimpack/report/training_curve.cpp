@@ -12,15 +12,15 @@ namespace {
 constexpr const char* kEvaluationLoss = "evaluation_loss";  // in lines of evaluations only
 
 void add_line(TrainingCurve& curve, const JsonFields& line) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 53;
-  const std::int64_t step = line.integer("step", 0, kMost);
+  constexpr std::int64_t kMostExact = std::int64_t{1} << 53;
+  const std::int64_t step = line.integer("step", 0, kMostExact);
   if (line.has(kEvaluationLoss)) {
     curve.evaluations.push_back({step, line.number(kEvaluationLoss)});
     return;
   }
   curve.steps.push_back({step, line.number("loss"), line.number("tokens_per_second"),
-                         Nanos(line.integer("step_ns", 0, kMost)),
-                         Nanos(line.integer("predicted_step_ns", 0, kMost))});
+                         Nanos(line.integer("step_ns", 0, kMostExact)),
+                         Nanos(line.integer("predicted_step_ns", 0, kMostExact))});
 }
 
 }  // namespace

@@ -104,13 +104,13 @@ Least least_time(const ExactCutProblem& problem, const Granules& granules) {
 /// By granule, the pack of `start` that holds it. Checks that `start` is what exact_cut requires.
 PackOfGranule read_start(const ExactCutProblem& problem, const Granules& granules,
                          const std::vector<MicroPack>& start) {
-  constexpr std::int32_t kNone = -1;
+  constexpr std::int32_t kNoPack = -1;
   SLIMPACK_CHECK(start.size() <= static_cast<std::size_t>(problem.packs), "{} packs", start.size());
   std::map<SequenceId, std::size_t> first;
   for (std::size_t s = 0; s < granules.sequences(); ++s) {
     first[problem.sequences[s]] = granules.begin[s];
   }
-  PackOfGranule pack_of(granules.count(), kNone);
+  PackOfGranule pack_of(granules.count(), kNoPack);
   for (std::size_t p = 0; p < start.size(); ++p) {
     SLIMPACK_CHECK(!start[p].slices.empty() && start[p].replicas == 1, "pack {}", p);
     for (const Slice& slice : start[p].slices) {
@@ -125,13 +125,13 @@ PackOfGranule read_start(const ExactCutProblem& problem, const Granules& granule
              granules.pieces[g].begin < slice.end;
            ++g) {
         SLIMPACK_CHECK(granules.pieces[g].end <= slice.end, "cut at {}", slice.end.count());
-        SLIMPACK_CHECK(pack_of[g] == kNone, "granule {} is in two packs", g);
+        SLIMPACK_CHECK(pack_of[g] == kNoPack, "granule {} is in two packs", g);
         pack_of[g] = static_cast<std::int32_t>(p);
       }
     }
   }
   for (std::size_t g = 0; g < granules.count(); ++g) {
-    SLIMPACK_CHECK(pack_of[g] != kNone, "granule {} is in no pack", g);
+    SLIMPACK_CHECK(pack_of[g] != kNoPack, "granule {} is in no pack", g);
     if (granules.is_head(g)) continue;
     SLIMPACK_CHECK(problem.pass == Pass::kForward ? pack_of[g - 1] <= pack_of[g]
                                                   : pack_of[g - 1] >= pack_of[g],

@@ -194,11 +194,11 @@ double longest_last_action(const Job& job, const SequenceLengths& lengths,
 /// What of the first stage's reduction any plan's last action there leaves.
 double least_reduction(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
                        const CutLimits& limits) {
-  constexpr double kRounding = 1;  // of the action's time
+  constexpr double kRoundedTime = 1;  // of the action's time
   double slowest = 1;
   for (const auto& replica : job.speed) slowest = std::min(slowest, replica.front());
   return reduction_after(cost, job.layout, StageId(std::int32_t{0}), job.replicas,
-                         longest_last_action(job, lengths, cost, limits) / slowest + kRounding);
+                         longest_last_action(job, lengths, cost, limits) / slowest + kRoundedTime);
 }
 
 /// Of its attention, what a rank keeps at least: what it gives away runs at the same time, on a

@@ -102,7 +102,7 @@ TEST(H100File, HoldsTheRowsOfWhichProductsRunAtHalfTheirRate) {
 }
 
 TEST(H100File, HoldsTheFitOfFlashAttention3) {
-  constexpr double kTokens = 16384, kHeads = 16, kFlops = 4 * 128;  // of a pair and head
+  constexpr double kTokens = 16384, kQueryHeads = 16, kFlops = 4 * 128;  // of a pair and head
   const HardwareSpec h100 = read_hardware(hardware_file("h100.toml"));
   const auto rows = table("h100_flash3.csv", "L,forward_causal,forward,backward");
   ASSERT_EQ(rows.size(), 6U);
@@ -115,9 +115,9 @@ TEST(H100File, HoldsTheFitOfFlashAttention3) {
       const double pairs =
           kTokens / length * (causal ? length * (length + 1) / 2 : length * length);
       const double counted = kTokens * (causal ? length / 2 : length);
-      columns[0].push_back(kTokens * kHeads);
-      columns[1].push_back(pairs * kHeads * kFlops * work);
-      times.push_back(counted * kHeads * kFlops * work / r[column] * 1e-3);
+      columns[0].push_back(kTokens * kQueryHeads);
+      columns[1].push_back(pairs * kQueryHeads * kFlops * work);
+      times.push_back(counted * kQueryHeads * kFlops * work / r[column] * 1e-3);
     }
     const Fit found = fit(columns, times);
     EXPECT_LT(found.largest_error, 0.032);

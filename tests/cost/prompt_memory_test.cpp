@@ -24,7 +24,7 @@ TEST(PromptMemory, CountsWeightsKeysAndAngles) {
 }
 
 TEST(PromptMemory, OfASliceDoesNotGrowWithThePromptButByATile) {
-  PromptQuestion question{.shape = testing::llama2_7b(), .prompt = Tokens(1024)};
+  PromptQuestion question{.shape = testing::llama2_7b(), .prompt = Tokens(1024), .answer = {}};
   const Bytes alone = prompt_memory(question).slice;
   question.prompt = Tokens(4096);
   const Bytes later = prompt_memory(question).slice;
@@ -36,7 +36,7 @@ TEST(PromptMemory, OfASliceDoesNotGrowWithThePromptButByATile) {
 }
 
 TEST(PromptMemory, RefusesWhatNoModelAnswers) {
-  const PromptQuestion sound{.shape = testing::llama2_7b(), .prompt = Tokens(10)};
+  const PromptQuestion sound{.shape = testing::llama2_7b(), .prompt = Tokens(10), .answer = {}};
   const auto asked = [&](auto change) {
     return [=] {
       PromptQuestion question = sound;

@@ -49,7 +49,7 @@ TEST(TrainingCurve, ADamagedLineIsNamed) {
 
 TEST(TrainingCurve, ThinnedKeepsBothEnds) {
   std::vector<CurvePoint> points;
-  for (int step = 1; step <= 1000; ++step) points.push_back({step});
+  for (int step = 1; step <= 1000; ++step) points.push_back({step, 0, 0, {}, {}});
   const std::vector<CurvePoint> kept = thinned(points, 4);
   // 999 gaps in three parts: steps 1, 334, 667 and 1,000.
   ASSERT_EQ(kept.size(), 4u);

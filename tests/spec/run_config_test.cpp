@@ -106,7 +106,8 @@ TEST(RunConfig, EveryKeyIsRead) {
                     .beta1 = 0.8,
                     .beta2 = 0.0,
                     .epsilon = 1e-6,
-                    .clip_norm = 0.0};
+                    .clip_norm = 0.0,
+                    .links = {}};
   expected.evaluation = {"/base/d/held-out", 50, Tokens(4096)};
   expected.parallel = {{.pp = 4, .dp = 3, .tp = 2}};
   expected.plan = {PlannerKind::kPacked, Tokens(64), Bytes(12'884'901'888), 2, Recompute::kMlp};
