@@ -1,14 +1,14 @@
-"""SlimPackSampler and PackedCollator: every document once, a strict cap, equal work, exact resumption."""
+"""SlimPackSampler: every document once an epoch, a strict cap, equal work, exact resumption."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
 import slimpack
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slimpack.torch import PackedCollator, SlimPackSampler
+from slimpack.torch import SlimPackSampler
 
 LENGTHS = np.minimum(np.random.default_rng(3).lognormal(6, 1.2, 500).astype(np.int64) + 1, 4096)
 
@@ -18,62 +18,148 @@ def sampler(**changes):
     return SlimPackSampler(**{**arguments, **changes})
 
 
-def epoch_documents(sampler):
-    """Those of a whole epoch over all ranks, step by step."""
-    return [np.concatenate(list(itertools.chain(*step.of_rank))) for step in sampler.steps()]
+def of_ranks(lengths, cap, ranks, rule, **changes):
+    """A sampler for each rank. rule: step_tokens if positive, else −micro_batches."""
+    options = {"step_tokens": rule} if rule > 0 else {"micro_batches": -rule}
+    return [SlimPackSampler(lengths, cap, ranks=ranks, rank=rank, **options, **changes) for rank in range(ranks)]
 
 
-@given(st.lists(st.integers(1, 100), min_size=1, max_size=120), st.integers(1, 5), st.integers(100, 300),
-       st.one_of(st.integers(1, 2000), st.none()), st.integers(1, 3), st.booleans())
-@settings(max_examples=200, deadline=None)
-def test_every_document_once_under_the_cap(lengths, ranks, cap, step_tokens, micro_batches, shuffle):
-    s = SlimPackSampler(lengths, cap, ranks=ranks, rank=0, step_tokens=step_tokens, shuffle=shuffle,
-                        micro_batches=None if step_tokens else micro_batches)
-    seen = []
-    for step in s.steps():
-        counts = {len(of_rank) for of_rank in step.of_rank}
-        assert len(step.of_rank) == ranks and len(counts) == 1
-        for batch in itertools.chain(*step.of_rank):
-            assert len(batch) > 0 and s.lengths[batch].sum() <= cap
+def taken(sampler, count):
+    """So many batches, in as many epochs as they take."""
+    found = []
+    while len(found) < count:
+        found += itertools.islice(sampler, count - len(found))
+    return found
+
+
+def documents_of(batches_of_ranks):
+    return [document for batches in batches_of_ranks for batch in batches for document in batch]
+
+
+LISTS = st.lists(st.integers(1, 100), min_size=1, max_size=60)
+RULES = st.one_of(st.integers(1, 2000), st.integers(-3, -1))
+
+
+@given(LISTS, st.integers(1, 5), st.integers(100, 300), RULES, st.booleans(), st.integers(0, 9))
+@settings(max_examples=300, deadline=None)
+def test_every_document_comes_once_in_each_of_four_epochs(lengths, ranks, cap, rule, shuffle, seed):
+    """As a trainer takes them: the length once, then so many batches in every epoch."""
+    samplers = of_ranks(lengths, cap, ranks, rule, shuffle=shuffle, seed=seed)
+    count = len(samplers[0])
+    for epoch in range(4):
+        assert {s.epoch for s in samplers} == {epoch} and {len(s) for s in samplers} == {count}
+        batches = [list(itertools.islice(s, count)) for s in samplers]
+        assert {len(of_rank) for of_rank in batches} == {count}
+        assert sorted(documents_of(batches)) == list(range(len(lengths)))
+        assert all(sum(lengths[d] for d in batch) <= cap for of_rank in batches for batch in of_rank)
+
+
+@given(LISTS, st.integers(1, 5), st.integers(1, 5), st.integers(100, 300), RULES, st.integers(0, 120),
+       st.integers(0, 60))
+@settings(max_examples=300, deadline=None)
+def test_a_state_after_any_batch_goes_on(lengths, ranks, others, cap, rule, stop, more):
+    """On as many ranks with the same batches, on others with the rest of the epoch; and both again."""
+    samplers = of_ranks(lengths, cap, ranks, rule)
+    before = [taken(s, stop) for s in samplers]
+    state = json.loads(json.dumps(samplers[0].state_dict()))
+    assert all(s.state_dict() == state for s in samplers)
+    same = resumed(of_ranks(lengths, cap, ranks, rule), state)
+    assert [a + taken(b, more) for a, b in zip(before, same, strict=True)] == [
+        taken(s, stop + more) for s in of_ranks(lengths, cap, ranks, rule)]
+    count = len(resumed(of_ranks(lengths, cap, others, rule), state)[0])
+    first = [taken(s, more % count) for s in resumed(of_ranks(lengths, cap, others, rule), state)]
+    middle = resumed(of_ranks(lengths, cap, others, rule), state)
+    assert [taken(s, more % count) for s in middle] == first
+    end = resumed(of_ranks(lengths, cap, ranks, rule), middle[0].state_dict())
+    epoch, last = end[0].epoch, [list(s) for s in end]
+    times = np.bincount(documents_of(before + first + last), minlength=len(lengths))
+    assert (times == epoch + 1).all()
+
+
+def resumed(samplers, state):
+    for s in samplers:
+        s.load_state_dict(state)
+    return samplers
+
+
+@given(LISTS, st.integers(1, 4), st.integers(100, 300), RULES)
+@settings(max_examples=100, deadline=None)
+def test_steps_are_what_the_ranks_get(lengths, ranks, cap, rule):
+    samplers = of_ranks(lengths, cap, ranks, rule)
+    steps = list(samplers[0].steps())
+    for rank, s in enumerate(samplers):
+        assert [b.tolist() for step in steps for b in step.of_rank[rank]] == list(s)
+    for step in steps:
+        assert len({len(of_rank) for of_rank in step.of_rank}) == 1 and len(step.documents)
         together = np.concatenate(list(itertools.chain(*step.of_rank)))
         assert sorted(together) == sorted(step.documents)
-        seen += step.documents.tolist()
-    # In the epoch's order, all but the few that begin the next epoch.
-    assert seen == s.order(0)[:len(seen)].tolist() and len(lengths) - len(seen) < ranks
+    if rule > 0:  # the same on any number of ranks, each with the first documents that hold the tokens
+        alone = of_ranks(lengths, cap, 1, rule)[0].steps()
+        assert [a.documents.tolist() for a in steps] == [b.documents.tolist() for b in alone]
 
 
-def test_the_next_epoch_begins_with_what_is_left():
-    s = SlimPackSampler([1] * 10, 1, ranks=4, rank=0, micro_batches=1, shuffle=False)
-    first = [b for r in range(1) for b in s]
-    assert first == [[0], [4]] and s.epoch == 1
-    assert s.state_dict()["pending"] == [8, 9]
-    assert next(iter(s)) == [8]  # with 9, 0 and 1 on the other ranks
+@pytest.mark.parametrize(("documents", "ranks", "batches"), [(10, 3, 4), (3, 4, 1), (5, 4, 2), (9, 4, 3), (1, 8, 1)])
+def test_documents_that_are_no_multiple_of_the_ranks_all_come(documents, ranks, batches):
+    samplers = of_ranks([100] * documents, 128, ranks, -1)
+    of_rank = [list(s) for s in samplers]
+    assert {len(one) for one in of_rank} == {batches}
+    assert sorted(documents_of(of_rank)) == list(range(documents))
+
+
+def test_steps_of_fixed_micro_batches_are_never_short():
+    """So that gradient accumulation never crosses from one step into the next."""
+    for step in sampler(step_tokens=None, micro_batches=3).steps():
+        assert {len(of_rank) for of_rank in step.of_rank} == {3}
+
+
+def test_an_epoch_follows_another_one():
+    s = sampler()
+    first, second = list(s), list(s)
+    assert first != second and s.epoch == 2
+    alone = sampler()
+    alone.set_epoch(1)
+    assert list(alone) == second
+
+
+def test_the_state_after_the_last_batch_is_the_beginning_of_the_next_epoch():
+    s = sampler()
+    for _ in s:
+        last = s.state_dict()
+    other = sampler()
+    other.load_state_dict(last)
+    assert last["epoch"] == other.epoch == 1 and len(other) == len(sampler())
+    assert list(other) == list(s)
+
+
+def test_an_iteration_that_is_broken_off_begins_again():
+    s = sampler()
+    whole = len(s)
+    first = list(itertools.islice(s, 3))
+    assert len(s) == whole and list(itertools.islice(s, 3)) == first
+
+
+def test_set_epoch_keeps_a_loaded_place_and_never_forgets_it():
+    s = sampler()
+    list(s)
+    list(itertools.islice(s, 3))
+    state, rest = s.state_dict(), taken(s, len(s))[3:]
+    other = sampler()
+    other.load_state_dict(state)
+    with pytest.raises(slimpack.InvalidInput, match=r"set_epoch\(0\) would forget the loaded state of epoch 1"):
+        other.set_epoch(0)
+    other.set_epoch(1)
+    assert list(other) == rest
+    for wrong in (-1, 1.5, None, True):
+        with pytest.raises(slimpack.InvalidInput, match=r"the epoch is .*, must be a whole number"):
+            other.set_epoch(wrong)
 
 
 def test_ranks_agree_on_the_steps():
     of_rank = [list(sampler(rank=r)) for r in range(4)]
     assert len({len(batches) for batches in of_rank}) == 1
     together = sorted(itertools.chain(*itertools.chain(*of_rank)))
-    assert len(together) == len(set(together)) > 496
+    assert together == list(range(500))
     assert [len(sampler(rank=r)) for r in range(4)] == [len(batches) for batches in of_rank]
-
-
-@pytest.mark.parametrize("new_ranks", [1, 2, 4, 8])
-@pytest.mark.parametrize("yielded", [0, 1, 5, 8])
-def test_resuming_with_other_ranks_loses_and_repeats_nothing(new_ranks, yielded):
-    done, state = [], None
-    for rank in range(4):
-        s = sampler(rank=rank)
-        batches = iter(s)
-        done += itertools.chain(*(next(batches) for _ in range(yielded)))
-        assert state in (None, s.state_dict())  # the same on every rank
-        state = s.state_dict()
-    rest = sampler(ranks=new_ranks)
-    rest.load_state_dict(state)
-    after = np.concatenate([np.empty(0, int), *epoch_documents(rest)]).astype(int).tolist()
-    assert not set(done) & set(after)
-    left = 500 - len(done) - len(after)
-    assert left < new_ranks and len(set(done + after)) == len(done) + len(after)
 
 
 def test_work_is_equal_where_no_document_outweighs_a_rank():
@@ -114,33 +200,11 @@ def test_states_of_other_data_are_refused():
     state = sampler().state_dict()
     with pytest.raises(slimpack.InvalidInput, match=r"of seed 0, here it is 1; go on with"):
         sampler(seed=1).load_state_dict(state)
-    with pytest.raises(slimpack.InvalidInput, match=r"has version None"):
-        sampler().load_state_dict({})
-
-
-@pytest.mark.parametrize("with_labels", [False, True])
-def test_the_collator_gives_what_transformers_gives(with_labels):
-    from transformers import DataCollatorWithFlattening
-
-    documents = [{"input_ids": [5, 6, 7]}, {"input_ids": [8]}, {"input_ids": [9, 10]}]
-    if with_labels:
-        for document in documents:
-            document["labels"] = [i + 100 for i in document["input_ids"]]
-    theirs = DataCollatorWithFlattening(return_flash_attn_kwargs=True, return_tensors="pt")(documents)
-    for convert in (list, np.array, torch.tensor):
-        ours = PackedCollator()([{k: convert(v) for k, v in d.items()} for d in documents])
-        assert ours.keys() == theirs.keys()
-        for name, value in theirs.items():
-            same = torch.equal(ours[name], value) if torch.is_tensor(value) else ours[name] == value
-            assert same, name
-            assert not torch.is_tensor(value) or ours[name].dtype == value.dtype
-        assert all(convert(d["input_ids"])[0] != -100 for d in documents)  # the input is left alone
-
-
-def test_a_data_loader_takes_both():
-    dataset = [{"input_ids": torch.full((n,), i)} for i, n in enumerate(LENGTHS.tolist())]
-    loader = torch.utils.data.DataLoader(dataset, batch_sampler=sampler(), collate_fn=PackedCollator())
-    batches = list(loader)
-    assert len(batches) == len(loader) > 10
-    for batch in batches:
-        assert batch["input_ids"].shape[1] <= 4096 and batch["cu_seq_lens_q"][-1] == batch["labels"].numel()
+    with pytest.raises(slimpack.InvalidInput, match=r"of tokens \d+, here it is \d+; go on with"):
+        sampler(lengths=LENGTHS[::-1] // 2 + 1).load_state_dict(state)
+    old = {"version": 1, "documents": 500, "seed": 0, "shuffle": True, "epoch": 0, "consumed": 9, "pending": [3]}
+    for wrong, message in (({}, "has version None, must be 2"), (None, "has version None"),
+                           (old, "has version 1, must be 2; take"),
+                           ({**old, "version": 2}, "has no entry 'tokens'; give what")):
+        with pytest.raises(slimpack.InvalidInput, match=message):
+            sampler().load_state_dict(wrong)

@@ -28,6 +28,9 @@ class Row(NamedTuple):
     positions: np.ndarray  # 0 starts a sequence
 
 
+_EMPTY = Row(*(np.empty(0, np.int64) for _ in Row._fields))
+
+
 class SlimPackDataLoader:
     """What torchtitan's BaseDataLoader promises, over whole sequences that SlimPackSampler
     balances.
@@ -93,6 +96,8 @@ class SlimPackDataLoader:
                 return
 
     def _row(self, batch):
+        if not batch:
+            return _EMPTY
         tokens = [np.asarray(self.documents[int(self._document[i])], dtype=np.int64)
                   [self._begin[i]:self._end[i]] for i in batch]
         labels = [np.append(of_one[1:], IGNORED) for of_one in tokens]

@@ -4,9 +4,10 @@ plans that run on Hugging Face models (slimpack.torch.pipeline)."""
 import importlib
 
 from slimpack.torch.collator import PackedCollator
+from slimpack.torch.loader import PackedDataLoader
 from slimpack.torch.sampler import SlimPackSampler
 
-__all__ = ["PackedCollator", "SlimPackSampler", "check", "profile"]
+__all__ = ["PackedCollator", "PackedDataLoader", "SlimPackSampler", "check", "profile"]
 # Import transformers, which the others do not need.
 _LATER = {"check": "slimpack.torch.pipeline.checking", "profile": "slimpack.torch.profiling"}
 

@@ -1,7 +1,8 @@
 """Batches of whole documents, as heavy on every data-parallel rank, under a strict cap of tokens."""
 
-import copy
 import dataclasses
+import functools
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,8 +10,13 @@ import torch
 from slimpack import InvalidInput, _planner
 from slimpack.balancing import costs_of, require_positive, require_under_cap
 from slimpack.lengths import as_lengths
+from slimpack.torch.epoch import StepRules, cut, packs, with_total
+from slimpack.torch.sampler_state import Rest, read_state, state_of
 
-VERSION = 1
+_AHEAD = ("a loader with workers or of accelerate draws batches ahead, the sampler cannot tell which ones the "
+          "trainer got; take slimpack.torch.PackedDataLoader and its state_dict")
+_SHARDED = ("SlimPackSampler gives every rank its own micro-batches already, accelerate would deal them out "
+            "again; take slimpack.torch.PackedDataLoader, which accelerator.prepare leaves as it is")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +28,47 @@ class Step:
     of_rank: list
 
 
+class Pass:
+    """What one iteration gives: the Rest of an epoch, planned when it is first asked for."""
+
+    def __init__(self, epoch, make_rest, *, loaded=False):
+        self.epoch, self.loaded = epoch, loaded
+        self._make_rest = make_rest
+
+    @functools.cached_property
+    def rest(self):
+        return self._make_rest()
+
+
+class Place(NamedTuple):
+    """In a pass: so many steps were done, and so many micro-batches of the next one."""
+
+    of_pass: Pass
+    steps: int = 0
+    micro_batches: int = 0
+
+    def after(self):
+        """The place a micro-batch later."""
+        if self.micro_batches + 1 < self.of_pass.rest.cuts[self.steps].micro_batches:
+            return self._replace(micro_batches=self.micro_batches + 1)
+        return Place(self.of_pass, self.steps + 1)
+
+    def at_end(self):
+        return self.steps > 0 and self.steps == len(self.of_pass.rest.cuts)
+
+
+class _Batch(list):
+    """Documents of a micro-batch, which note when they are sent to another process."""
+
+    def __init__(self, documents, sent):
+        super().__init__(documents)
+        self._sent = sent
+
+    def __reduce__(self):
+        self._sent.append(True)
+        return list, (list(self),)
+
+
 class SlimPackSampler(torch.utils.data.Sampler):
     """A batch sampler: gives this rank lists of document indices, one for each micro-batch.
 
@@ -31,34 +78,54 @@ class SlimPackSampler(torch.utils.data.Sampler):
     step_tokens: a step takes the next documents until they hold so many tokens, on all ranks together.
         All ranks then have the same number of micro-batches, as few as hold them.
     micro_batches: instead of step_tokens: a step has this many micro-batches on every rank and takes as
-        many of the next documents as they hold with equal work.
+        many of the next documents as they hold with equal work. For trainers with a fixed number of
+        gradient accumulation steps.
     cost: a slimpack.Job, whose costs of a forward and a backward pass count; or an array of costs of
         every document. By default the FLOPs of a 7B model.
     shuffle, seed: another order of the documents in each epoch; else that of the dataset.
 
-    Documents come in the same order for any number of ranks, and each one once an epoch; fewer than
-    `ranks` documents at the end of an epoch are the first ones of the next. `state_dict` goes on with
-    any number of ranks, also inside a step. Micro-batches of a rank are ordered by falling cost, so
-    that those that run at the same time are alike.
+    One iteration is an epoch: each document comes once on one of the ranks, in the same order for any
+    number of ranks, and all ranks have the same number of micro-batches, the same in every epoch. Where a
+    step has fewer documents than micro-batches, some are empty lists; PackedCollator makes a token
+    without loss of such a one. The next iteration is the next epoch. One that is broken off begins again;
+    `state_dict` goes on behind its last batch, with any number of ranks, also inside a step.
+
+    Micro-batches of a rank are ordered by falling cost, so that those that run at the same time are
+    alike. An epoch is planned when it begins: some seconds for a million documents.
     """
 
     def __init__(self, lengths, max_tokens, *, ranks=None, rank=None, step_tokens=None,
                  micro_batches=None, cost=None, shuffle=True, seed=0):
         self.lengths = as_lengths(lengths)
-        self.max_tokens = max_tokens
         self.ranks, self.rank = place(ranks, rank)
         if (step_tokens is None) == (micro_batches is None):
             raise InvalidInput("give one of step_tokens and micro_batches, not both and not none")
-        self.step_tokens, self.micro_batches = step_tokens, micro_batches
+        self.rules = StepRules(self.ranks, max_tokens, step_tokens, micro_batches)
         for name in ("max_tokens", "step_tokens", "micro_batches"):
-            require_positive(name, getattr(self, name))
+            require_positive(name, getattr(self.rules, name))
         self.costs = costs_of(self.lengths, cost)
         self.shuffle, self.seed = shuffle, seed
-        self.epoch = 0
-        self._order = (None, None)  # an epoch, and its order
-        self._consumed = 0  # documents of the epoch's order
-        self._pending = np.empty(0, dtype=np.int64)  # documents that come before the others
         require_under_cap(self.lengths, max_tokens, "max_tokens", "document")
+        self.place = Place(self._whole(0))  # behind the last batch that was handed out
+        self._sent = []  # not empty: batches of this iteration went to other processes
+        self._accelerated = False  # accelerate's loader has one batch more than the trainer
+        self._counted = False  # a PackedDataLoader says what the trainer has
+
+    @property
+    def epoch(self):
+        """The epoch of the next batch."""
+        return self.place.of_pass.epoch + self.place.at_end()
+
+    @property
+    def batch_sampler(self):
+        """The sampler: transformers.Trainer calls set_epoch of a loader's batch_sampler.batch_sampler."""
+        return self
+
+    @property
+    def batch_size(self):
+        """Refused: it varies. accelerate asks for it before it deals out the batches of a sampler."""
+        self._accelerated = True
+        raise InvalidInput(_SHARDED)
 
     def order(self, epoch):
         """All documents in the order of an epoch."""
@@ -67,90 +134,118 @@ class SlimPackSampler(torch.utils.data.Sampler):
         return np.random.default_rng([self.seed, epoch]).permutation(self.lengths.size)
 
     def set_epoch(self, epoch):
-        """Begins another epoch. Documents that the epoch before has left over stay the first ones."""
+        """Begins another epoch. In the sampler's own epoch it changes nothing, so a loaded place stays."""
+        if isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 0:
+            raise InvalidInput(f"the epoch is {epoch!r}, must be a whole number of 0 or more")
+        if epoch < self.epoch and self.place == Place(self.place.of_pass) and self.place.of_pass.loaded:
+            raise InvalidInput(f"set_epoch({epoch}) would forget the loaded state of epoch {self.epoch}; begin "
+                               "the loop over epochs with the epoch of the sampler")
         if epoch != self.epoch:
-            self.epoch, self._consumed = epoch, 0
+            self.place = Place(self._whole(int(epoch)))
 
     def __iter__(self):
         """This rank's micro-batches to the end of the epoch."""
-        epoch = self.epoch
-        while self.epoch == epoch and (step := self._next_step()) is not None:
-            rest, documents = self._pending, step.documents
-            for k, batch in enumerate(step.of_rank[self.rank]):
-                done = np.concatenate([b for of_rank in step.of_rank for b in of_rank[:k + 1]])
-                self._pending = np.concatenate([documents[~np.isin(documents, done)], rest])
-                yield batch.tolist()
+        self.place, self._sent, self._counted = self.begin(), [], False
+        return self._batches(self.place, self._sent)
+
+    def _batches(self, at, sent):
+        for step in self._steps(at.of_pass):
+            for documents in step.of_rank[self.rank]:
+                at = at.after()
+                self.place = at
+                yield _Batch(documents.tolist(), sent)
 
     def __len__(self):
-        """Micro-batches of this rank to the end of the epoch. Plans all of them."""
-        return sum(len(step.of_rank[self.rank]) for step in self.steps())
+        """Micro-batches of this rank in the next iteration."""
+        return sum(one.micro_batches for one in self.begin().of_pass.rest.cuts)
 
     def steps(self):
-        """The Steps to the end of the epoch. Does not move the sampler on."""
-        other = copy.copy(self)
-        while (step := other._next_step()) is not None:
-            yield step
+        """The Steps of the next iteration. Does not move the sampler on."""
+        return self._steps(self.begin().of_pass)
 
-    def _next_step(self):
-        """Takes the next documents. None: the epoch has ended, and the next one begins."""
-        if self._order[0] != self.epoch:
-            self._order = (self.epoch, self.order(self.epoch))
-        stream = np.concatenate([self._pending, self._order[1][self._consumed:]])
-        if len(stream) < self.ranks:
-            self.epoch, self._consumed, self._pending = self.epoch + 1, 0, stream
-            return None
-        step = self._balanced(stream)
-        taken = len(step.documents)
-        self._consumed += max(taken - len(self._pending), 0)
-        self._pending = self._pending[taken:]
-        return step
+    def begin(self):
+        """The Place at which the next iteration begins."""
+        if self.place.at_end():
+            self.place = Place(self._whole(self.epoch))
+        return Place(self.place.of_pass)
 
-    def _balanced(self, stream):
-        """A step of the first documents of the stream."""
-        tokens = self.lengths[stream].cumsum()
-        wanted = self.step_tokens or self.micro_batches * self.max_tokens * self.ranks
-        count = int(np.searchsorted(tokens, wanted)) + (1 if self.step_tokens else 0)
-        count = min(max(count, self.ranks), len(stream))
-        while True:
-            least = -(-int(tokens[count - 1]) // (self.max_tokens * self.ranks))
-            for per_rank in self._sizes(least, count):
-                step = self._packed(stream[:count], per_rank)
-                if step is not None:
-                    return step
-            # One document for each rank always fits.
-            count = max(count - max(count // 32, 1), self.ranks)
-
-    def _sizes(self, least, count):
-        """Numbers of micro-batches of a rank to try for so many documents."""
-        most = count // self.ranks
-        if self.step_tokens:
-            return range(least, min(most, 2 * least) + 1)
-        return [min(self.micro_batches, most)] if least <= self.micro_batches else []
-
-    def _packed(self, documents, per_rank):
-        found = _planner.micro_batches(self.costs[documents], self.lengths[documents], self.ranks,
-                                       per_rank, self.max_tokens)
-        if found is None:
-            return None
-        return Step(documents, [[documents[batch] for batch in of_rank] for of_rank in found])
+    def handed_out(self, at):
+        """A loader that draws ahead says which Place the trainer has come to."""
+        self.place, self._counted = at, True
 
     def state_dict(self):
         """Where the sampler is, for any number of ranks. Micro-batches that were handed out are done."""
-        return {"version": VERSION, "documents": int(self.lengths.size), "seed": self.seed,
-                "shuffle": self.shuffle, "epoch": self.epoch, "consumed": self._consumed,
-                "pending": self._pending.tolist()}
+        if (self._sent or self._accelerated) and not self._counted:
+            raise InvalidInput(_AHEAD)
+        at = self.begin() if self.place.at_end() else self.place
+        rest, begun = at.of_pass.rest, None
+        if at.micro_batches or (at.steps == 0 and rest.begun):
+            begun = [batches[at.micro_batches:] for batches in self._step(rest, at.steps).of_rank]
+        return state_of(self, at, begun)
 
     def load_state_dict(self, state):
-        if state.get("version") != VERSION:
-            raise InvalidInput(f"the sampler's state has version {state.get('version')!r}, must be {VERSION}; "
-                               "take the slimpack that wrote it")
-        for name, here in (("documents", int(self.lengths.size)), ("seed", self.seed),
-                           ("shuffle", self.shuffle)):
-            if state[name] != here:
-                raise InvalidInput(f"the sampler's state is of {name} {state[name]}, here it is {here}; go on "
-                                   "with the same dataset, seed and shuffle")
-        self.epoch, self._consumed = state["epoch"], state["consumed"]
-        self._pending = np.array(state["pending"], dtype=np.int64)
+        """Goes on where any rank's state was saved. Raises InvalidInput for one of other documents."""
+        read = read_state(self, state)
+        left = read.cuts or len(read.pending) or read.consumed < self.lengths.size
+        epoch, planned = read.epoch, functools.partial(self._resumed, read)
+        if not left:  # only micro-batches without documents, which other ranks do not need
+            epoch, planned = read.epoch + 1, functools.partial(self._planned, read.epoch + 1)
+        self.place = Place(Pass(epoch, planned, loaded=True))
+        self._sent, self._accelerated = [], False
+
+    def _whole(self, epoch):
+        return Pass(epoch, functools.partial(self._planned, epoch))
+
+    @functools.cached_property
+    def _first(self):
+        """The Cuts of epoch 0, whose number of micro-batches all epochs have."""
+        return cut(self.lengths, self.order(0), self.rules)
+
+    def _planned(self, epoch):
+        """The Rest of an epoch that has not begun."""
+        stream = self.order(epoch)
+        if epoch == 0 or not self.shuffle:
+            return Rest(self._first, stream=stream)
+        total = sum(one.micro_batches for one in self._first)
+        found = with_total(cut(self.lengths, stream, self.rules), self.lengths, self.rules, total)
+        if found is None:
+            order = np.random.default_rng([self.seed, epoch]).permutation(len(self._first))
+            found = 0, [self._first[step] for step in order]
+        return Rest(found[1], ordered=found[0], stream=stream)
+
+    def _resumed(self, read):
+        """The Rest of an epoch from a state."""
+        stream = np.concatenate([read.pending, self.order(read.epoch)[read.consumed:]])
+        cuts = cut(self.lengths, stream, self.rules)
+        found = with_total(cuts, self.lengths, self.rules, read.micro_batches) if read.micro_batches else None
+        ordered, cuts = found or (len(cuts), cuts)
+        return Rest(read.cuts + cuts, given=len(read.cuts), ordered=ordered, stream=stream,
+                    pending=len(read.pending), begun=read.begun)
+
+    def _steps(self, of_pass):
+        return (self._step(of_pass.rest, number) for number in range(len(of_pass.rest.cuts)))
+
+    def _step(self, rest, number):
+        documents, count = rest.cuts[number]
+        if number == 0 and rest.begun:
+            return Step(documents, rest.begun)
+        found = _planner.micro_batches(self.costs[documents], self.lengths[documents], self.ranks, count,
+                                       self.rules.max_tokens)
+        if found is None:
+            found = self._dealt(documents, count)
+        return Step(documents, [[documents[np.asarray(batch, dtype=np.int64)] for batch in of_rank]
+                                for of_rank in found])
+
+    def _dealt(self, documents, count):
+        """Full packs, which leave no choice: the heaviest first, to the rank with the least work."""
+        found = packs(self.lengths[documents], self.rules.max_tokens)
+        work = [self.costs[documents[pack]].sum() for pack in found]
+        of_rank, load = [[] for _ in range(self.ranks)], np.zeros(self.ranks)
+        for pack in sorted(range(len(found)), key=lambda pack: -work[pack]):
+            rank = min((r for r in range(self.ranks) if len(of_rank[r]) < count), key=lambda r: load[r])
+            of_rank[rank].append(found[pack])
+            load[rank] += work[pack]
+        return [batches + [[]] * (count - len(batches)) for batches in of_rank]
 
 
 def place(ranks, rank):
