@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import torch
 import training_ranks
+from families import config_of, model_of
 from processes import BUILD
 from ranks import outcomes, run
-from slimpack.torch.pipeline import Checkpoints
+from slimpack import InvalidInput
+from slimpack.torch.pipeline import Checkpoints, Stage, StepSampler
 from training_ranks import train
 
 METRICS = {"step", "loss", "gradient_norm", "learning_rate", "documents", "sequences", "tokens",
@@ -129,6 +131,72 @@ def test_all_ranks_end_where_training_cannot_go_on(tmp_path, failing, code, mess
         assert failed and message in text
         kinds.append(kind)
     assert code in kinds and set(kinds) <= {code, "RanksFailed"}
+
+def test_weights_that_are_not_finite_are_never_saved_and_a_lower_rate_goes_on(tmp_path):
+    """The third step's rate is beyond fp64. The one checkpoint that was to stay is of the second."""
+    for _, (kind, text, _) in outcomes(2, training_ranks.train_at_rates, tmp_path, 2, 4,
+                                       [1e-3, 1e-3, float("inf")], {"keep_last": 1}):
+        assert kind == "RunFailed"
+        assert "made weights that are not finite numbers" in text and "after 2 of 4 steps" in text
+        assert "goes on from" in text and "step-00000002" in text
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert checkpoints.steps()[-1] == 2
+    run(2, training_ranks.train_at_rates, tmp_path, 2, 4, [1e-3] * 4, {"keep_last": 1})
+    assert checkpoints.steps() == [4] and len(losses(tmp_path)) == 4
+
+
+def test_a_checkpoint_from_which_no_step_succeeds_is_set_aside(tmp_path):
+    """Weights of 1e200 are finite, their squares are not: the third step has no gradient."""
+    for _, (kind, text, _) in outcomes(2, training_ranks.train_at_rates, tmp_path, 2, 4,
+                                       [1e-3, 1e200, 1e200], {"keep_last": 1}):
+        assert kind == "RunFailed" and "training has diverged" in text
+        assert "diverged-step-00000002" in text and text.endswith("step-00000001)")
+    assert Checkpoints(tmp_path / "checkpoints").steps() == [1]
+    assert (tmp_path / "checkpoints" / "diverged-step-00000002").is_dir()
+    run(2, training_ranks.train_at_rates, tmp_path, 2, 4, [1e-3] * 4, {"keep_last": 1})
+    assert [line["step"] for line in training_ranks.lines(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_bad_weights_are_told_from_divergence(tmp_path):
+    for _, (_, text, _) in outcomes(2, training_ranks.diverge, tmp_path):
+        assert "before any update" in text and "not the learning rate" in text
+
+
+def test_a_checkpoint_with_weights_that_are_not_finite_is_passed_over(tmp_path):
+    """As an older version saved it: sound by its checksums."""
+    run(2, training_ranks.train_and_save_infinity, tmp_path, 2)
+    assert Checkpoints(tmp_path / "checkpoints").steps() == [1, 2]
+    run(2, training_ranks.train_at_rates, tmp_path, 2, 3, [1e-3] * 3, {"keep_last": 3})
+    assert [line["step"] for line in training_ranks.lines(tmp_path)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_model_whose_weights_are_not_finite_is_refused_by_the_tensor(tmp_path, value):
+    model = model_of(config_of("llama", tie_word_embeddings=True), 1, torch.float32)
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight[2, 1] = value
+    model.save_pretrained(tmp_path)
+    with pytest.raises(InvalidInput, match="layers.1.mlp.up_proj.weight holds values that are not "
+                                           "finite"):
+        Stage.from_pretrained(tmp_path, [0, model.config.num_hidden_layers], 0)
+
+
+def test_a_step_without_targets_moves_no_weight():
+    for loss, norm, same, warned in run(2, training_ranks.step_without_targets):
+        assert np.isnan(loss) and norm == 0 and same
+        assert warned in ([], ["the step has no target, so no token is predicted and no weight is "
+                               "updated; give documents of two tokens or more, or other labels"])
+
+
+def test_steps_in_which_no_token_is_predicted_are_left_out(tmp_path):
+    found = run(2, training_ranks.train_on_short_documents, tmp_path)
+    assert found[0] == found[1] == [[3], [3], [3]]
+
+
+@pytest.mark.parametrize("lengths, context", [([1, 1, 1], 8), ([5, 9], 1), ([0, 1], 8)])
+def test_documents_in_which_no_token_is_predicted_are_refused(lengths, context):
+    with pytest.raises(InvalidInput, match="no token is predicted"):
+        StepSampler(lengths, context=context, step_tokens=8)
 
 
 def test_a_run_does_not_start_over_another(whole):

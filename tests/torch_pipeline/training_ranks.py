@@ -4,9 +4,11 @@ import json
 import os
 import runpy
 import sys
+import tempfile
 import threading
 import time
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +151,67 @@ def diverge(output):
         for parameter in trainer.engine.stage.parameters():
             parameter.mul_(float("inf"))
     trainer.train(2)
+
+
+def train_at_rates(output, stages, count, rates, options):
+    """Trains with these learning rates, step by step, a checkpoint after each."""
+    trainer = trainer_of(output, stages, checkpoint_every=1, resume=True, **options)
+    trainer.scheduler = None
+    real, optimizer = trainer.engine.update, trainer.optimizer
+
+    def update(*arguments):
+        optimizer.param_groups[0]["lr"] = rates[trainer.done]
+        return real(*arguments)
+
+    trainer.engine.update = update
+    trainer.train(count)
+
+
+def train_and_save_infinity(output, stages):
+    """Two steps, of which the second makes weights infinite and is saved all the same."""
+    trainer = trainer_of(output, stages, checkpoint_every=1)
+    trainer.train(1)
+    with torch.no_grad():
+        next(iter(trainer.engine.stage.parameters())).fill_(float("inf"))
+    trainer.done += 1
+    trainer._save()
+
+
+def step_without_targets():
+    """(loss, norm, whether the weights stayed, warnings)"""
+    trainer = trainer_of(tempfile.mkdtemp(), 2)
+    engine, optimizer = trainer.engine, trainer.optimizer
+    engine.step(trainer.steps.plan(np.array([6, 9])), [[3] * 6, [4] * 9])
+    engine.update(optimizer, 1.0)  # moments, which would go on moving weights
+    before = [p.detach().clone() for p in engine.stage.parameters()]
+    plan = trainer.steps.plan(np.array([1, 1, 1]))
+    result = engine.step(plan, [[3], [4], [5]])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        norm = engine.update(optimizer, 1.0)
+    same = all(torch.equal(a, b) for a, b in zip(before, engine.stage.parameters(), strict=True))
+    return result.loss, norm, same, [str(warning.message) for warning in caught]
+
+
+def train_on_short_documents(output):
+    """By step the lengths that are trained, of nine documents with a token each and one with three,
+    a document a step."""
+    trainer = trainer_of(output, 2)
+    lengths = [1] * 9 + [3]
+    trainer.steps.sampler = pipeline.StepSampler(lengths, context=8, step_tokens=1)
+    trainer.steps._read_document = lambda document, begin, end: torch.arange(3 + begin, 3 + end)
+    trained = []
+    real = trainer.engine.step
+
+    def step(plan, documents):
+        trained.append(list(map(int, plan.lengths)))
+        return real(plan, documents)
+
+    trainer.engine.step = step
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer.train(3)
+    return trained
 
 
 def load_example(file):

@@ -17,6 +17,7 @@ from slimpack.draft.files import save_head
 from slimpack.draft.time_left import TimeLeft
 from slimpack.draft.unrolled import batch_of, unrolled_loss
 from slimpack.torch.pipeline.failure import RunFailed
+from slimpack.torch.pipeline.gradients import unusable
 from slimpack.torch.pipeline.metrics import MetricsFile
 from slimpack.torch.pipeline.steps import StepSampler
 
@@ -137,6 +138,9 @@ class Trainer:
                             "--learning-rate")
         self._optimizer.step()
         self._optimizer.zero_grad()
+        if unusable(self.head.named_parameters()):
+            raise RunFailed(f"step {self.done + 1} made weights that are not finite numbers; train with a "
+                            "lower --learning-rate")
         self.done += 1
         self._metrics.add({"step": self.done, "loss": loss.item(), "gradient_norm": norm.item(),
                            "loss_by_guess": [of.item() for of in by_step],

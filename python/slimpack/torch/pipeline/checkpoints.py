@@ -29,6 +29,7 @@ from slimpack.torch.pipeline.groups import lost
 
 _NAME = re.compile(r"step-(\d{8})")
 _PARTIAL = ".partial-"
+_ASIDE = "diverged-"
 
 
 class Checkpoints:
@@ -99,7 +100,10 @@ class Checkpoints:
         for step in reversed(steps):
             damage = self._damage(engine, step)
             if damage is None:
-                return step, self._load(engine, optimizer, step)
+                state = self._load(engine, optimizer, step)
+                if engine.has_finite_weights():
+                    return step, state
+                damage = "its weights are not finite numbers"
             tell(f"{self.folder_of(step)} is passed over: {damage}")
         if steps:
             raise InvalidInput(
@@ -135,6 +139,21 @@ class Checkpoints:
                     optimizer.state[parameter] = states[name]
         return state
 
+    def prune(self, step, keep_last):
+        """Leaves the newest of the checkpoints up to a step. Called by one rank."""
+        for gone in [of for of in self.steps() if of <= step][:-keep_last]:
+            shutil.rmtree(self.folder_of(gone))
+
+    def set_aside(self, step):
+        """Renames the checkpoint of a step, where there is one, so that no run goes on from it by
+        itself. Returns its new path. Called by one rank."""
+        folder = self.folder_of(step)
+        if not folder.exists():
+            return None
+        for earlier in self.folder.glob(f"{_ASIDE}*"):
+            shutil.rmtree(earlier)
+        return folder.rename(self.folder / f"{_ASIDE}{folder.name}")
+
     def _clear(self):
         """Makes the folder, without what a killed run left half-written."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -147,9 +166,9 @@ class Checkpoints:
             shutil.rmtree(done)
         partial.rename(done)
         flush_folder(self.folder)
-        later = [of for of in self.steps() if of > step]  # of a run that went another way
-        for gone in later + [of for of in self.steps() if of <= step][:-self.keep_last]:
-            shutil.rmtree(self.folder_of(gone))
+        for later in (of for of in self.steps() if of > step):  # of a run that went another way
+            shutil.rmtree(self.folder_of(later))
+        self.prune(step, self.keep_last)
 
 
 def _weights(stage):

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import math
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -10,9 +11,9 @@ import torch.distributed as dist
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.documents import Documents
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
-from slimpack.torch.pipeline.failure import FailureWatch, RunFailed
+from slimpack.torch.pipeline.failure import Diverged, FailureWatch
 from slimpack.torch.pipeline.forward_only import StageEvaluation
-from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm
+from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm, unusable
 from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.instructions import phases_of
 from slimpack.torch.pipeline.packs import BACKWARD, COMPUTE, RECEIVE, stage_plan
@@ -32,7 +33,8 @@ from slimpack.torch.pipeline.trace import (
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """loss: mean over the targets of the whole step, the same on all ranks. balance_loss: of
+    """loss: mean over the targets of the whole step, the same on all ranks; NaN without any.
+    balance_loss: of
     experts, weighted by its coefficient; 0 = the model has none. targets: how many there are.
     peak_bytes: the most that this rank's stores kept for later passes, in bytes."""
 
@@ -61,6 +63,7 @@ class Engine:
         self.watch = FailureWatch(self.groups)
         self._replication = replication_of(stage, self.groups, shard_replicas)
         self._recorder = self._last = None
+        self._targets = 0  # of the steps since the last update
 
     def step(self, plan, documents, labels=None):
         """Runs one step. Adds its gradients to those of the stage's parameters, summed over
@@ -75,6 +78,7 @@ class Engine:
         """
         with self.watch, added_to_others(self.stage.parameters()):
             self._last = self._run(plan, documents, labels)
+        self._targets += self._last.targets
         return self._last
 
     def evaluate(self, plan, documents, labels=None):
@@ -104,16 +108,37 @@ class Engine:
         """Ends a step: clips the gradients (clip_grad_norm), updates the stage's parameters and
         clears their gradients. Returns the norm. The step's timeline shows it.
 
-        Raises RunFailed, before parameters change, where the norm is not finite.
+        Steps without a target have nothing to learn from: a warning says so, parameters stay as they
+        are, and the norm is 0. Raises RunFailed on all ranks, before parameters change, where the
+        norm is not finite, and afterwards where updated parameters are not.
         """
+        targets, self._targets = self._targets, 0
+        if targets == 0:
+            optimizer.zero_grad()
+            if self.groups.rank == 0:
+                warnings.warn("the step has no target, so no token is predicted and no weight is "
+                              "updated; give documents of two tokens or more, or other labels",
+                              stacklevel=2)
+            return 0.0
         with self._recorder.span(OPTIMIZER):
             norm = self.clip_grad_norm(max_norm)
             if not math.isfinite(norm):
-                raise RunFailed(
-                    f"the gradient norm is {norm}: training has diverged; lower the learning rate")
+                raise Diverged(
+                    f"the gradient norm is {norm}: training has diverged; lower the learning rate",
+                    from_sound_weights=False)
             optimizer.step()
             optimizer.zero_grad()
+            if not self.has_finite_weights():
+                raise Diverged("the update made weights that are not finite numbers: training has "
+                               "diverged; lower the learning rate", from_sound_weights=True)
         return norm
+
+    def has_finite_weights(self):
+        """Whether all parameters of all ranks are finite numbers."""
+        with self.watch:
+            count = unusable(self.stage.named_parameters()).to(self.stage.device)
+            self.groups.sum(count, "all")
+        return count.item() == 0
 
     def timeline(self):
         """The last step on all ranks, as JSON text that slimpack draws."""
@@ -166,7 +191,8 @@ class Engine:
             self._replication.reduce()
         losses = torch.stack([step.loss, step.balance_loss])
         groups.sum(losses, "all")
-        return StepResult(*losses.tolist(), targets, step.meter.peak)
+        loss, balance_loss = losses.tolist()
+        return StepResult(loss if targets else math.nan, balance_loss, targets, step.meter.peak)
 
     def _run_forward(self, plan, documents, labels):
         of_stage, own, targets = self._begin(plan, documents, labels)
@@ -179,7 +205,8 @@ class Engine:
         self.groups.finish_sending()
         assert step.meter.now == 0, "the last slices use everything that was kept"
         self.groups.sum(step.loss, "all")
-        return StepResult(step.loss.item(), 0.0, targets, step.meter.peak)
+        loss = step.loss.item() if targets else math.nan
+        return StepResult(loss, 0.0, targets, step.meter.peak)
 
     def _agree(self, plan, own):
         """Targets of the step; refuses plans that differ between ranks, on all of them alike."""

@@ -43,7 +43,7 @@ class HeldOut:
             with engine.watch:
                 documents = documents_of(batch, plan, engine, self._read)
             result = engine.evaluate(plan, documents)
-            loss += result.loss * result.targets
+            loss += result.loss * result.targets if result.targets else 0
         return {"evaluation_loss": loss / self._targets, **self._said,
                 "evaluation_ns": time.monotonic_ns() - start}
 

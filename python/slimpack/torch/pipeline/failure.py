@@ -21,6 +21,18 @@ class RunFailed(RuntimeError):
     """Training cannot go on; the message says why in one line."""
 
 
+class Diverged(RunFailed):
+    """Training has no finite gradient, loss or update.
+
+    from_sound_weights: whether the weights before were sound, so that a smaller update keeps them so.
+        If not, every step from them fails, whatever the learning rate is.
+    """
+
+    def __init__(self, message, from_sound_weights):
+        super().__init__(message)
+        self.from_sound_weights = from_sound_weights
+
+
 class RanksFailed(RunFailed):
     """Another rank failed; the message is that rank's cause."""
 

@@ -1,4 +1,5 @@
-"""Gradients of a stage: summed over ranks, and beside those that were there before a step."""
+"""Gradients of a stage: summed over ranks, and beside those that were there before a step. Weights:
+whether they are finite."""
 
 import contextlib
 
@@ -35,6 +36,15 @@ def summed(parameters, groups, name):
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
         groups.sum(local(parameter.grad), name)
+
+
+def unusable(tensors):
+    """How many of (name, tensor) hold a number that is not finite, on their device, for which nobody
+    waits. Reads every number once."""
+    found = [(~torch.isfinite(torch.stack(torch.aminmax(local(tensor.detach()))))).any()
+             for _, tensor in tensors
+             if tensor.is_floating_point() and local(tensor).numel()]  # a NaN is both extremes
+    return torch.stack(found).sum() if found else torch.zeros((), dtype=torch.int64)
 
 
 def squared_norm(stage, of_others=frozenset()):

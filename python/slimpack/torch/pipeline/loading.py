@@ -2,6 +2,7 @@
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.family import family_of
+from slimpack.torch.pipeline.gradients import unusable
 
 
 def load_divided(folder, dtype, divide):
@@ -21,6 +22,10 @@ def load_divided(folder, dtype, divide):
     missing = sorted(info["missing_keys"])
     if missing:
         raise InvalidInput(f"{folder} has no weights for {missing[0]}; give a complete model")
+    for name, parameter in model.named_parameters():
+        if unusable([(name, parameter)]):
+            raise InvalidInput(f"{folder}: {name} holds values that are not finite numbers, so these "
+                               "weights cannot be trained; take a sound copy")
     division = model.division
     del model.division
     model.__class__ = family

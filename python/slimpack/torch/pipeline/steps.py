@@ -3,6 +3,7 @@ others train."""
 
 import json
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -38,6 +39,10 @@ class StepSampler:
         self._lengths = as_lengths(lengths)
         for name, value in (("context", context), ("step_tokens", step_tokens)):
             require_positive(name, value)
+        if min(context, self._lengths.max(initial=0)) < 2:
+            raise InvalidInput(
+                f"no token is predicted: the context is {context}, the longest document has "
+                f"{self._lengths.max(initial=0)} tokens; both need 2 or more")
         self.context, self.step_tokens = context, step_tokens
         self.go_to({"seed": seed, "epoch": 0, "position": 0})
 
@@ -134,10 +139,15 @@ class PlannedSteps:
                     self.sampler.go_to(last)  # steps ahead may have been drawn in vain
 
     def _draw(self, count, max_tokens):
-        """The Drawn of `take`."""
+        """The Drawn of `take`. A step in which no token is predicted is left out."""
         tokens = 0
         while count and not (max_tokens and tokens >= max_tokens):
             drawn = self.sampler.next_step()
+            if drawn.lengths.max() < 2:
+                if self._engine.groups.rank == 0:
+                    warnings.warn(f"{len(drawn.lengths)} sequences of one token are left out: no token "
+                                  "of their step is predicted", stacklevel=2)
+                continue
             tokens, count = tokens + int(drawn.lengths.sum()), count - 1
             yield drawn
 

@@ -1,14 +1,17 @@
 """A training loop: steps, updates, evaluations, metrics and checkpoints."""
 
 import contextlib
+import math
 import sys
 import time
 from pathlib import Path
 
 from slimpack import InvalidInput
+from slimpack.balancing import require_positive
 from slimpack.torch.pipeline.checkpoints import Checkpoints
 from slimpack.torch.pipeline.ending import Ending, Stopped
 from slimpack.torch.pipeline.evaluation import HeldOut
+from slimpack.torch.pipeline.failure import Diverged, RunFailed
 from slimpack.torch.pipeline.metrics import (
     MetricsFile,
     Place,
@@ -31,7 +34,8 @@ class Trainer:
     max_norm: gradients are clipped to this norm of the whole model's.
     scheduler: a learning-rate scheduler of torch.optim, moved on after every step.
     checkpoint_every: steps between checkpoints; 0 = only at the end of `train`.
-    keep_last: checkpoints that stay.
+    keep_last: checkpoints that stay. While a run is not done, the one before the newest stays, too:
+        only another step shows that training goes on from the newest.
     resume: goes on from the newest sound checkpoint in `output`, where there is one. Without it the
         folder must hold none.
     held_out: documents whose loss is evaluated before the first step and at the end: a list of
@@ -51,7 +55,9 @@ class Trainer:
         self._held_out = None if held_out is None else HeldOut(held_out, steps.sampler)
         self._evaluate_every = evaluate_every
         self._metrics = MetricsFile(output)
-        self._checkpoints = Checkpoints(self._output / "checkpoints", keep_last)
+        require_positive("keep_last", keep_last)
+        self._keep_last = keep_last
+        self._checkpoints = Checkpoints(self._output / "checkpoints", max(keep_last, 2))
         self.done = self.tokens = 0  # steps and their tokens, over all starts
         self._saved = self._evaluated = None  # steps done then
         self._last = None  # the last step of this start: its PlannedStep, its Timeline
@@ -106,7 +112,10 @@ class Trainer:
     def _train(self, planned, ending, start):
         result = self.engine.step(planned.plan, planned.documents)
         rate = self.optimizer.param_groups[0]["lr"]
-        norm = self.engine.update(self.optimizer, self._max_norm)
+        try:
+            norm = self.engine.update(self.optimizer, self._max_norm)
+        except Diverged as error:
+            self._end_diverged(error, ending.steps)
         if self.scheduler is not None:
             self.scheduler.step()
         self.done += 1
@@ -127,9 +136,36 @@ class Trainer:
             return
         figures = {"step": self.done,
                    **self._held_out.evaluate(self.engine, ending.require_no_stop)}
+        if not math.isfinite(loss := figures["evaluation_loss"]):
+            self._end_diverged(Diverged(
+                f"the evaluation loss is {loss}: training has diverged; lower the learning rate",
+                from_sound_weights=False), ending.steps)
         self._evaluated = self.done
         if self.engine.groups.rank == 0:
             self._report(figures, self._on_evaluation, lambda: evaluation_line(figures))
+
+    def _end_diverged(self, error, steps):
+        """Raises the error on all ranks, and says where training can go on. A checkpoint from which no
+        step succeeds is set aside, so that resume=True takes the one before."""
+        with self.engine.watch:
+            text = None
+            if self.engine.groups.rank == 0:
+                text = str(error)
+                if not error.from_sound_weights and self.done == 0:
+                    text = text.split(":")[0] + (
+                        " before any update: the cause is the weights that training starts from, not "
+                        "the learning rate; give others")
+                text += f" (after {self.done} of {steps} steps{self._where_to_go_on(error)})"
+            text = self.engine.groups.hand_over(text)
+        raise RunFailed(text) from None
+
+    def _where_to_go_on(self, error):
+        checkpoints, text = self._checkpoints, ""
+        if not error.from_sound_weights and (aside := checkpoints.set_aside(self.done)):
+            text = f"; {checkpoints.folder_of(self.done).name} leads nowhere and is {aside.name} now"
+        if left := checkpoints.steps():
+            return f"{text}; resume=True goes on from {checkpoints.folder_of(left[-1])}"
+        return text + ("; no checkpoint was saved before, give checkpoint_every" if self.done else "")
 
     def _report(self, figures, callback, line):
         self._metrics.add(figures)
@@ -153,6 +189,8 @@ class Trainer:
             return
         if self._saved != self.done:
             self._save()
+        if self.done == ending.steps:
+            self._prune()
         if self.engine.groups.rank == 0:
             write_step_files(self._output, self.done, *self._last, self.engine.stage.device)
         if why:
@@ -183,7 +221,13 @@ class Trainer:
             for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate
 
+    def _prune(self):
+        """Leaves as many checkpoints as were asked for."""
+        if self.engine.groups.rank == 0 and self._saved is not None:
+            self._checkpoints.prune(self._saved, self._keep_last)
+
     def _save(self):
+        self._prune()  # steps have gone on from the last one
         planned, _ = self._last
         scheduler = None if self.scheduler is None else self.scheduler.state_dict()
         self._checkpoints.save(self.engine, self.optimizer, self.done, {
