@@ -42,13 +42,14 @@ build: configure  ## build the program, build/release/slimpack, and its Python p
 	@$(PYTHON) -c 'import site, sys; open(site.getsitepackages()[0] + "/slimpack-build.pth", "w").write(sys.argv[1])' \
 	  "$(CURDIR)/$(BUILD)/python"  # where this interpreter finds the package
 
-demo: configure  ## train a small model on this machine, planned by SlimPack and packed as usual
-	@cmake --build $(BUILD) -j $(JOBS) --target slimpack
+demo: export COLUMNS := $(or $(COLUMNS),80)  # of a log; a terminal says itself how wide it is
+demo: build  ## train a small model on this machine, planned by SlimPack and packed as usual
 	@test -f $(CORPUS).idx || $(BUILD)/slimpack data build \
 	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
 	$(BUILD)/slimpack data inspect $(CORPUS)
 	@rm -rf runs/demo/checkpoints  # of a demo before: a run does not start over another's
-	$(BUILD)/slimpack train examples/demo.toml --set train.steps=12 --set data.step_tokens=16384 --against packed --report
+	$(BUILD)/slimpack train examples/demo.toml --set train.steps=12 \
+	  --set data.step_tokens=16384 --against packed --report
 
 check: configure-tests  ## build and test in minutes: a share of the random cases; ROOM=… one room
 	@cmake --build $(BUILD) -j $(JOBS) --target $(if $(ROOM),$(ROOM)_test,checked)

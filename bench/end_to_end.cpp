@@ -42,16 +42,16 @@ struct Arguments : StepOptions {
   std::string timeline;
 };
 
-/// Of the repetition with the median step time.
+/// Of the repetition in the middle by step time; of an even number the faster one there.
 const Timeline& median_timeline(const Way& way) {
   std::vector<const Timeline*> order;
   for (const StepResult& r : way.results) order.push_back(&r.timeline);
   std::ranges::sort(order, {}, [](const Timeline* t) { return metrics_of(*t).makespan; });
-  return *order[order.size() / 2];
+  return *order[(order.size() - 1) / 2];
 }
 
 double median_seconds(const Way& way) {
-  return to_seconds(metrics_of(median_timeline(way)).makespan);
+  return median(way.all_seconds());
 }
 
 RatedPlan planned(const Arguments& a, const SequenceLengths& lengths, const Costs& cost,
@@ -69,7 +69,7 @@ Bytes largest(const std::vector<Bytes>& bytes) {
 nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
   const Timeline& timeline = median_timeline(way);
   const TimelineMetrics m = metrics_of(timeline);
-  const double seconds = to_seconds(m.makespan);
+  const double seconds = median_seconds(way);
   const SimulationResult& p = way.planned.prediction;
   nlohmann::json waiting = nlohmann::json::array(), busy = nlohmann::json::array();
   for (const RankMetrics& r : m.ranks) {

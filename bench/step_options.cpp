@@ -13,9 +13,10 @@ void add_step_options(CLI::App& app, StepOptions& options) {
   };
   tokens("--context", options.context, "Documents are truncated here");
   tokens("--step-tokens", options.step_tokens, "Documents are drawn up to this");
-  app.add_option("--repetitions", options.repetitions, "Medians are taken over these")
+  // Of two repetitions neither is the middle one.
+  app.add_option("--repetitions", options.repetitions, "Medians are taken over these, at least 3")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(3, 1000));
   app.add_flag_callback(
       "--quick",
       [&options] { options.context = Tokens(4096), options.step_tokens = Tokens(16384); },

@@ -4,11 +4,27 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace slimpack {
 
+namespace {
+
+/// A narrower terminal could not show a table.
+constexpr int kFewestColumns = 40;
+
+/// What the environment says of whoever reads a file or a pipe.
+int asked_columns() {
+  const char* const text = std::getenv("COLUMNS");
+  if (text == nullptr) return kAnyColumns;
+  const int columns = std::atoi(text);
+  return columns > 0 ? std::max(columns, kFewestColumns) : kAnyColumns;
+}
+
+}  // namespace
+
 int output_columns(std::FILE* out) {
-  if (::isatty(::fileno(out)) != 1) return kAnyColumns;
+  if (::isatty(::fileno(out)) != 1) return asked_columns();
   winsize size{};
   const bool known = ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : 80;

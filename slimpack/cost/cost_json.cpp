@@ -295,6 +295,7 @@ std::string cost_to_json(const Costs& cost) {
   if (cost.autograd) file["autograd"] = autograd_to_json(cost);
   if (cost.held_out_error > 0) file["held_out_error"] = cost.held_out_error;
   if (cost.measured_on) file["measured_on"] = measured_on_to_json(*cost.measured_on);
+  if (!cost.measured_for.empty()) file["measured_for"] = cost.measured_for;
   if (cost.gpu) file["gpu"] = gpu_to_json(*cost.gpu);
   return file.dump(2) + "\n";
 }
@@ -345,6 +346,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.fit_error = non_negative(fields, "fit_error");
   if (fields.has("held_out_error")) cost.held_out_error = non_negative(fields, "held_out_error");
   if (fields.has("measured_on")) cost.measured_on = measured_on_field(fields.object("measured_on"));
+  if (fields.has("measured_for")) cost.measured_for = fields.text("measured_for");
   if (cost.autograd) require_plain(cost, origin);
   return cost;
 }

@@ -129,6 +129,7 @@ struct Costs : LayerCosts {
   double fit_error = 0;       ///< FitErrors::largest of the fit; 0 = not fitted
   double held_out_error = 0;  ///< FitErrors::mean on MicroPacks that no fit used; 0 = none
   std::optional<MeasuredOn> measured_on;  ///< not set: times come from elsewhere
+  std::string measured_for = {};  ///< settings of the profile (ProfileOptions); empty = not known
   /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
   /// kElementwise and kFull, any other counts as kFull, and nothing is merged, split or offloaded.
   std::optional<AutogradCosts> autograd;

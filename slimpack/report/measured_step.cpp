@@ -15,14 +15,6 @@ constexpr const char* kFormat = "slimpack-measured-step";
 constexpr std::int64_t kVersion = 1;
 constexpr std::int64_t kMost = std::int64_t{1} << 53;
 
-ClockKind clock_from(const JsonFields& fields) {
-  const std::string text = fields.text("clock");
-  for (const ClockKind kind : {ClockKind::kWall, ClockKind::kVirtual})
-    if (to_string(kind) == text) return kind;
-  invalid_input("{}: clock is \"{}\", must be \"wall\" or \"virtual\"; train again",
-                fields.origin(), text);
-}
-
 DocumentSequence sequence_from(const json& row, const std::string& where) {
   if (!row.is_array() || row.size() != 3)
     invalid_input("{} must be [document, begin, length]", where);
@@ -60,16 +52,16 @@ std::string measured_step_to_json(const MeasuredStep& step) {
   Json sequences = Json::array();
   for (const DocumentSequence& s : step.sequences)
     sequences.push_back({s.document, s.begin.count(), s.length.count()});
-  return Json{{"format", kFormat},
-              {"version", kVersion},
-              {"step", step.step},
-              {"clock", to_string(step.clock)},
-              {"device", step.device},
-              {"planner", step.planner},
-              {"sequences", std::move(sequences)},
-              {"timeline", Json::parse(timeline_to_json(step.timeline))}}
-             .dump() +
-         "\n";
+  Json json{{"format", kFormat},
+            {"version", kVersion},
+            {"step", step.step},
+            {"clock", to_string(step.clock)},
+            {"device", step.device},
+            {"planner", step.planner},
+            {"sequences", std::move(sequences)},
+            {"timeline", Json::parse(timeline_to_json(step.timeline))}};
+  if (step.compared) json["compared"] = to_json(*step.compared);
+  return json.dump() + "\n";
 }
 
 MeasuredStep measured_step_from_json(std::string_view text, std::string_view origin) {
@@ -78,7 +70,7 @@ MeasuredStep measured_step_from_json(std::string_view text, std::string_view ori
   fields.require_format(kFormat, kVersion);
   MeasuredStep step;
   step.step = fields.integer("step", 1, kMost);
-  step.clock = clock_from(fields);
+  step.clock = clock_field(fields);
   step.device = fields.text("device");
   step.planner = fields.text("planner");
   for (const json& row : fields.array("sequences"))
@@ -86,6 +78,7 @@ MeasuredStep measured_step_from_json(std::string_view text, std::string_view ori
         sequence_from(row, fmt::format("{}: sequences[{}]", origin, step.sequences.size())));
   step.timeline =
       timeline_from_json(fields.at("timeline").dump(), fmt::format("{}: timeline", origin));
+  if (fields.has("compared")) step.compared = compared_turns_from(fields.object("compared"));
   return step;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/report/compared_turns.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/trace/timeline.h"
 
@@ -22,13 +24,15 @@ struct MeasuredStep {
   std::string planner;                      ///< "slimpack"
   std::vector<DocumentSequence> sequences;  ///< by SequenceId
   Timeline timeline;
+  /// Of the same documents, by turns as planned and under another planner, if that was asked for.
+  std::optional<ComparedTurns> compared = std::nullopt;
 
   bool operator==(const MeasuredStep&) const = default;
 };
 
 /// measured.json: JSON with "format": "slimpack-measured-step" and "version": 1. A sequence is
-/// [document, tokens of the document before it, tokens]. Reading checks every field and throws
-/// InvalidInput naming `origin`.
+/// [document, tokens of the document before it, tokens]. "compared" is there if the step was
+/// compared (compared_turns.h). Reading checks every field and throws InvalidInput naming `origin`.
 [[nodiscard]] std::string measured_step_to_json(const MeasuredStep& step);
 [[nodiscard]] MeasuredStep measured_step_from_json(std::string_view text, std::string_view origin);
 

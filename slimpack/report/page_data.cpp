@@ -140,6 +140,9 @@ Json page_data(const ReportSource& source, const PageOptions& options) {
           {"documents", documents_of(source)},
           {"lengths", lengths_for_page(file.step.plan.lengths)},
           {"errors", std::move(errors)},
+          {"compared", source.measured && source.measured->compared
+                           ? to_json(*source.measured->compared)
+                           : Json(nullptr)},
           {"curve", source.curve ? curve_for_page(*source.curve, kMostSteps) : Json(nullptr)},
           {"rivals", std::move(rivals)}};
 }

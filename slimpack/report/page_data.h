@@ -21,7 +21,8 @@ struct PageOptions {
 /// "kinds": by SpanKind its name, title
 /// and colour, "timelines": {"predicted", "packed", "measured"},
 /// "memory" of the same, "loads": {"predicted", "measured"}, "packs": {"plan", "packed"},
-/// "documents": by sequence [document, tokens before], "lengths", "errors", "curve", "rivals"}.
+/// "documents": by sequence [document, tokens before], "lengths", "errors", "compared": as in
+/// measured.json (compared_turns.h), "curve", "rivals"}.
 /// What was not measured is null. Times are nanoseconds, memory is bytes, shares are 0 to 1. The
 /// parts are those of page_timeline.h, page_figures.h and rivals.h. Cost: planning by every
 /// baseline.

@@ -47,11 +47,10 @@ std::string step_line(const StepFigures& f, const StepPlace& place, int columns)
 }
 
 void Console::note(std::string_view topic, const std::string& text) {
-  if (topic.empty()) return fmt::print(out_, "{}\n", text);
+  const std::string line = topic.empty() ? text : fmt::format("{}: {}", topic, text);
   // Folded lines are indented to the end of the topic.
-  fmt::print(out_, "{}\n",
-             folded(fmt::format("{}: {}", topic, text), output_columns(out_),
-                    static_cast<int>(topic.size()) + 2));
+  const int indent = topic.empty() ? 0 : static_cast<int>(topic.size()) + 2;
+  fmt::print(out_, "{}\n", folded(line, output_columns(out_), indent));
 }
 
 void Console::tokens_checked(const std::filesystem::path& prefix, Tokens checked, Tokens all) {
@@ -73,9 +72,11 @@ void Console::step(const StepFigures& figures, const StepPlace& place) {
 }
 
 void Console::evaluation(const EvaluationFigures& f) {
-  fmt::print(out_, "evaluation after step {}: loss {:.4f} on {} tok in {}, took {}\n", f.step,
-             f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
-             counted(f.result.documents, "doc"), human_duration(f.result.time));
+  const std::string line =
+      fmt::format("evaluation after step {}: loss {:.4f} on {} tok in {}, took {}", f.step,
+                  f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
+                  counted(f.result.documents, "doc"), human_duration(f.result.time));
+  fmt::print(out_, "{}\n", folded(line, output_columns(out_)));
   std::fflush(out_);
 }
 

@@ -17,6 +17,7 @@
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/profile/measured_here.h"
 #include "slimpack/training/configured_profile.h"
+#include "slimpack/training/kept_cost.h"
 
 namespace slimpack {
 namespace {
@@ -29,18 +30,21 @@ std::int32_t processes_here(JobProcess& process) {
   return static_cast<std::int32_t>(std::ranges::count(process.all_gather(own), own));
 }
 
-/// Measured by all processes together; threads of this one stand for the ranks if it is alone.
+/// Kept ones, else measured by all processes together; threads of this one stand for the ranks if
+/// it is alone.
 Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreement& agreement,
-               TrainingListener& listener) {
+               TrainingListener& listener, const std::filesystem::path& kept) {
   std::optional<std::int32_t> neighbours;
   if (!agreement.alone()) neighbours = processes_here(*agreement.process());
   ProfileOptions options =
       configured_profile(config, shape, /*gpu_each=*/!agreement.alone(), neighbours);
   const ParallelConfig& p = config.parallel;
-  if (!agreement.alone()) options.job = {agreement.process(), rank_grid(p)};
-  return measured_costs(std::move(options), [&](const std::string& line) {
+  const auto tell = [&](const std::string& line) {
     if (agreement.first()) listener.note("", line);
-  });
+  };
+  if (agreement.alone() && !kept.empty()) return kept_or_measured(kept, options, tell);
+  if (!agreement.alone()) options.job = {agreement.process(), rank_grid(p)};
+  return measured_costs(std::move(options), tell);
 }
 
 /// Whether a run of such ranks can go on with stages as these ranks had them.
@@ -94,7 +98,8 @@ PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
     return decide(*cost);
   });
   if (text.empty()) {
-    const Costs cost = over_links(measured(config, shape, agreement, listener), config);
+    const Costs cost =
+        over_links(measured(config, shape, agreement, listener, settings.kept_cost), config);
     text = agreement.from_first([&] { return decide(cost); });
   }
   return agreement.first() ? basis : basis_from_json(text, "costs and layers of rank 0");

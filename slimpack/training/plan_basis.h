@@ -1,6 +1,7 @@
 // The costs and the layout with which all plans of a run are made.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 
 #include "slimpack/cost/cost_model.h"
@@ -20,6 +21,8 @@ namespace slimpack {
 struct PlanSettings {
   SearchOptions search = {};
   std::optional<Costs> cost = std::nullopt;  ///< in place of those that the run would find
+  /// Where measured costs are kept for the next run (kept_cost.h); empty = nowhere.
+  std::filesystem::path kept_cost = {};
 };
 
 struct PlanBasis {
@@ -28,9 +31,10 @@ struct PlanBasis {
 };
 
 /// The checkpoint's costs and layout if the run resumes (`saved`: the checkpoint's state, else
-/// null) with the same ranks. Otherwise the given costs, else the configured ones, else measured
-/// ones, and the layout that balances `lengths`, those of the first step. All processes
-/// measure together; the first one decides, and the others receive the result.
+/// null) with the same ranks. Otherwise the given costs, else the configured ones, else kept ones,
+/// else measured ones, and the layout that balances `lengths`, those of the first step. All
+/// processes measure together; the first one decides, and the others receive the result. What
+/// several processes measure is not kept: it depends on what connects them.
 [[nodiscard]] PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
                                           const TrainingStart& start, const RunState* saved,
                                           const SequenceLengths& lengths,

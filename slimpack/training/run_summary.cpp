@@ -18,11 +18,21 @@ const StepFigures& median_step(std::vector<StepFigures>& steps) {
   return *middle;
 }
 
-void add_comparison(Table& table, const char* name, const StepFigures& f) {
-  table.add_row(
-      {name, human_duration(f.step_time), human_duration(f.predicted_time), human_share(f.bubble),
-       human_share(f.predicted_bubble), human_bytes(largest(f.peak_activation)),
-       human_bytes(largest(f.predicted_peak_activation)), human_count(f.tokens_per_second())});
+Table step_table(const StepFigures& f) {
+  Table table({{"", Align::kLeft},
+               {"step"},
+               {"predicted"},
+               {"bubble"},
+               {"predicted", Align::kRight, 1},
+               {"peak activations"},
+               {"predicted", Align::kRight, 2},
+               {"tokens/s"}});
+  table.add_row({"median step", human_duration(f.step_time), human_duration(f.predicted_time),
+                 human_share(f.bubble), human_share(f.predicted_bubble),
+                 human_bytes(largest(f.peak_activation)),
+                 human_bytes(largest(f.predicted_peak_activation)),
+                 human_count(f.tokens_per_second())});
+  return table;
 }
 
 std::string planning_text(const std::vector<StepFigures>& steps) {
@@ -37,38 +47,20 @@ std::string planning_text(const std::vector<StepFigures>& steps) {
                      human_duration(steps.front().planning_wait));
 }
 
-Table comparison_table() {
-  return Table({{"", Align::kLeft},
-                {"step"},
-                {"predicted"},
-                {"bubble"},
-                {"predicted", Align::kRight, 1},
-                {"peak activations"},
-                {"predicted", Align::kRight, 2},
-                {"tokens/s"}});
-}
-
 }  // namespace
 
 std::string summary_text(const RunSummary& summary, int columns) {
   const StepFigures& first = summary.steps.front();
   const StepFigures& last = summary.steps.back();
   std::vector<StepFigures> steps = summary.steps;
-  Table table = comparison_table();
-  add_comparison(table, "median step", median_step(steps));
-  if (summary.sliced) add_comparison(table, "last step again, sliced", *summary.sliced);
-  if (summary.packed) add_comparison(table, "last step again, packed", *summary.packed);
-  std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {} steps\n", first.loss, last.loss,
-                                 summary.steps.size());
+  std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {}\n", first.loss, last.loss,
+                                 counted(static_cast<std::int64_t>(summary.steps.size()), "step"));
   if (!summary.evaluations.empty())
     text +=
         fmt::format("evaluation loss {:.4f} → {:.4f}\n", summary.evaluations.front().result.loss,
                     summary.evaluations.back().result.loss);
-  text += "\n" + table.text(columns);
-  if (summary.sliced && summary.packed)
-    text += fmt::format("\nsliced is {:.2f} × as fast as fixed packing + 1F1B on these documents\n",
-                        static_cast<double>(summary.packed->step_time.count()) /
-                            static_cast<double>(summary.sliced->step_time.count()));
+  text += "\n" + step_table(median_step(steps)).text(columns);
+  if (summary.compared) text += "\n" + compared_turns_text(*summary.compared, last.tokens, columns);
   text += fmt::format("\n{}\n\nwritten:\n", folded(planning_text(summary.steps), columns));
   for (const auto& path : summary.written) text += "  " + path.string() + "\n";
   return text;

@@ -6,18 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/report/compared_turns.h"
 #include "slimpack/training/step_figures.h"
 
 namespace slimpack {
 
-/// The figures of a run of at least one step. `sliced` and `packed` rerun the last step's documents
-/// as planned and under fixed packing, both without an update. They are absent unless a comparison
-/// was asked for.
+/// The figures of a run of at least one step. `compared`: of the last step's documents, unless no
+/// comparison was asked for or it was stopped.
 struct RunSummary {
   std::vector<StepFigures> steps;
   std::vector<EvaluationFigures> evaluations;
-  std::optional<StepFigures> sliced;
-  std::optional<StepFigures> packed;
+  std::optional<ComparedTurns> compared;
   std::vector<std::filesystem::path> written;
 };
 /// The summary in lines of at most `columns`, except for paths.

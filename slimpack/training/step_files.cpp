@@ -50,6 +50,13 @@ std::vector<std::filesystem::path> write_step_files(const std::filesystem::path&
   return {trace, plan, measured};
 }
 
+void write_compared(const std::filesystem::path& folder, const CompletedStep& step,
+                    TrainingRun& run, const RunConfig& config, const ComparedTurns& compared) {
+  MeasuredStep measured = measured_step(step, run, config);
+  measured.compared = compared;
+  write_file(folder / kMeasuredName, measured_step_to_json(measured));
+}
+
 std::filesystem::path write_report(const std::filesystem::path& folder,
                                    const std::string& program) {
   const std::filesystem::path page = folder / kReportName;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/report/compared_turns.h"
 #include "slimpack/training/training_run.h"
 
 namespace slimpack {
@@ -17,6 +18,10 @@ namespace slimpack {
 [[nodiscard]] std::vector<std::filesystem::path> write_step_files(
     const std::filesystem::path& folder, const CompletedStep& step, TrainingRun& run,
     const RunConfig& config);
+
+/// Writes measured.json anew, with the comparison of the step besides.
+void write_compared(const std::filesystem::path& folder, const CompletedStep& step,
+                    TrainingRun& run, const RunConfig& config, const ComparedTurns& compared);
 
 /// Writes report.html from the files in `folder`; `program` is named as its maker. Returns the
 /// path.

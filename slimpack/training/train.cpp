@@ -15,6 +15,7 @@
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/training/metrics_file.h"
 #include "slimpack/training/step_files.h"
+#include "slimpack/training/step_turns.h"
 #include "slimpack/training/training_run.h"
 
 namespace slimpack {
@@ -169,15 +170,12 @@ class Training {
 
   /// Runs the last step's documents again, as planned and packed, unless it is stopped.
   void compare() {
-    const StepBatch& batch = last_->ready.batch;
     try {
-      const CompletedStep sliced = run_.rerun(batch, config().plan.planner);
-      const CompletedStep packed = run_.rerun(batch, PlannerKind::kPacked);
+      ComparedTurns turns = compare_by_turns(*last_, run_, config(), agreement_, listener_);
       if (!agreement_.first()) return;
-      summary_.sliced = figures_of(sliced, config().train);
-      summary_.packed = figures_of(packed, config().train);
-    } catch (const Interrupted&) {
-      summary_.sliced.reset();
+      write_compared(config().output.dir, *last_, run_, config(), turns);
+      summary_.compared = std::move(turns);
+    } catch (const Interrupted&) {  // the run's files are those of a run without a comparison
     }
   }
 
@@ -209,7 +207,7 @@ TrainingResult train(const TrainRequest& request, TrainingListener& listener,
   const TrainingStart start =
       choose_start(request.resume, request.init, config, agreement, listener);
   ModelFiles model_files = files_of(start, config);
-  TrainingRun run(config, start, agreement, listener);
+  TrainingRun run(config, start, agreement, listener, {.kept_cost = config.output.dir / kCostFile});
   if (agreement.first()) describe(run, config, listener);
   if (run.steps_done() == config.train.steps) return {};  // choose_start has told the listener
   return Training(request, run, std::move(model_files), agreement, listener).result();

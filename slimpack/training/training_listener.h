@@ -24,8 +24,8 @@ class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
 
-  /// One line, before the first step. `topic`: "model", "data", "resume" or "cost"; "" for a line
-  /// without a topic, such as a warning.
+  /// One line. `topic`: "model", "data", "resume" or "cost" before the first step, "compare" after
+  /// the last one; "" for a line without a topic, such as a warning.
   virtual void note(std::string_view /*topic*/, const std::string& /*text*/) {}
 
   /// The progress of checking a dataset's tokens. The last call has checked == all.

@@ -184,8 +184,11 @@ std::optional<CompletedStep> TrainingRun::next() {
   ++after.steps;
   after.tokens += total_tokens(lengths_of(ready->batch.sequences));
   if (limits_.allow_another(after)) maker_->start(followed_speeds());
-  CompletedStep done = run(*std::move(ready), OptimizerUpdate{config_.train, progress_.steps});
+  CompletedStep done;
   done.step = progress_.steps;
+  done.result = engine_->run(ready->planned.plan, ready->planned.lowered, ready->batch.tokens,
+                             OptimizerUpdate{config_.train, progress_.steps});
+  done.ready = *std::move(ready);
   progress_ = after;
   progress_.limit = limits_.token_limit_reached(progress_);
   watch(done);
@@ -220,15 +223,13 @@ EvaluationResult TrainingRun::evaluate() {
   return result;
 }
 
-CompletedStep TrainingRun::rerun(const StepBatch& batch, PlannerKind planner) {
-  return run(maker_->again(batch, planner), std::nullopt);
+ReadyStep TrainingRun::planned_again(const StepBatch& batch, PlannerKind planner) const {
+  return maker_->again(batch, planner);
 }
 
-CompletedStep TrainingRun::run(ReadyStep ready, const std::optional<OptimizerUpdate>& update) {
-  CompletedStep done;
-  done.result = engine_->run(ready.planned.plan, ready.planned.lowered, ready.batch.tokens, update);
-  done.ready = std::move(ready);
-  return done;
+StepResult TrainingRun::rerun(const ReadyStep& ready, ClockKind clock) {
+  return engine_->run(ready.planned.plan, ready.planned.lowered, ready.batch.tokens, std::nullopt,
+                      clock);
 }
 
 }  // namespace slimpack

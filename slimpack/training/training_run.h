@@ -71,8 +71,10 @@ class TrainingRun {
   /// `last` last.
   [[nodiscard]] CheckpointContents checkpoint_after(const CompletedStep& last) const;
 
-  /// Plans a batch with another planner and runs it without changing the weights.
-  [[nodiscard]] CompletedStep rerun(const StepBatch& batch, PlannerKind planner);
+  /// Plans a batch with another planner.
+  [[nodiscard]] ReadyStep planned_again(const StepBatch& batch, PlannerKind planner) const;
+  /// Runs a step without changing the weights, measured by `clock` (Engine::run).
+  [[nodiscard]] StepResult rerun(const ReadyStep& ready, ClockKind clock);
 
   [[nodiscard]] const Costs& cost() const { return maker_->planner().cost(); }
   [[nodiscard]] PlanLimits plan_limits() const { return maker_->planner().limits(); }
@@ -81,7 +83,6 @@ class TrainingRun {
   [[nodiscard]] const std::vector<std::string>& changed_settings() const { return origin_.changed; }
 
  private:
-  [[nodiscard]] CompletedStep run(ReadyStep ready, const std::optional<OptimizerUpdate>& update);
   /// Learns the ranks' speeds from a step; tells the listener what changes, and drift once.
   void watch(const CompletedStep& done);
   /// With which the next step is planned; empty = as the configuration has them.

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 from collections import Counter
 
@@ -295,11 +296,90 @@ def test_the_wait_for_plans_is_told_for_each_step_and_for_the_run(workspace):
                      done.stdout, re.MULTILINE)
 
 
-def test_against_packed_compares_the_two(workspace):
-    done = subprocess.run([SLIMPACK, "train", workspace.config("against"), "--against", "packed"],
-                          capture_output=True, text=True, timeout=60, check=True)
+def compared_run(workspace, name, *overrides):
+    done = run("train", workspace.config(name), *settings(["parallel.pp=2", *overrides]),
+               "--against", "packed", "--report")
+    assert done.returncode == 0, done.stderr
+    measured = json.loads((workspace.folder / name / "measured.json").read_text())
+    return done, measured
+
+
+def test_against_packed_compares_the_two_by_turns(workspace):
+    done, measured = compared_run(workspace, "against")
+    assert re.findall(r"^compare: turn (\d) of 3: sliced [^,]+, packed .+$", done.stderr,
+                      re.MULTILINE) == ["1", "2", "3"]
     assert "\nlast step again, packed" in done.stdout
-    assert re.search(r"sliced is \d+\.\d\d × as fast as fixed packing \+ 1F1B", done.stdout)
+    turns = measured["compared"]
+    assert turns["clock"] == "virtual"  # whatever else runs here
+    own, packed = turns["planners"]
+    assert (own["planner"], packed["planner"]) == ("slimpack", "packed")
+    assert len(own["step_ns"]) == len(packed["step_ns"]) == 3
+    quotients = sorted(b / a for a, b in zip(own["step_ns"], packed["step_ns"]))
+    assert turns["times_as_fast"] == pytest.approx(quotients[1])
+
+
+def test_terminal_run_folder_and_report_have_the_same_comparison(workspace):
+    done, measured = compared_run(workspace, "same-comparison")
+    (printed,) = re.findall(r"(\d+\.\d\d) × as fast as fixed packing \+ 1F1B", done.stdout)
+    assert done.stdout.count("×") == 1
+    assert f"{measured['compared']['times_as_fast']:.2f}" == printed
+    page = workspace.folder / "page.json"
+    assert run("report", workspace.folder / "same-comparison", "--json", page).returncode == 0
+    assert json.loads(page.read_text())["compared"] == measured["compared"]
+
+
+def test_without_against_a_run_has_no_comparison(workspace):
+    folder = workspace.train("uncompared", "parallel.pp=2")
+    assert "compared" not in json.loads((folder / "measured.json").read_text())
+
+
+def test_what_a_run_measured_of_the_machine_serves_the_next(workspace):
+    file = workspace.config("measures-once")
+    file.write_text(file.read_text().replace("[hardware]", ""))
+    folder = workspace.folder / "measures-once"
+
+    def train(*overrides):
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        done = run("train", file, *settings(["train.steps=1", *overrides]))
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    assert "measuring one layer on 1 thread" in train()
+    kept = (folder / "cost.json").read_text()
+    log = train()
+    assert "measuring" not in log
+    assert re.search(r"^this machine was measured [\d.]+ m?s ago: .*cost\.json; remove it to measure "
+                     r"anew$", log, re.MULTILINE)
+    log = train("parallel.pp=2")
+    assert "measuring one layer on 2 threads" in log
+    assert "replicas was 1 when it was measured, here it is 2" in log
+    assert (folder / "cost.json").read_text() == kept
+
+
+def test_the_profile_of_the_output_folder_serves_training(workspace):
+    file = workspace.config("profiled")
+    file.write_text(file.read_text().replace("[hardware]", ""))
+    folder = workspace.folder / "profiled"
+    folder.mkdir()
+    assert run("profile", file, "--out", folder / "cost.json").returncode == 0
+    done = run("train", file)
+    assert done.returncode == 0, done.stderr
+    assert "this machine was measured" in done.stderr and "measuring" not in done.stderr
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_all_lines_of_a_compared_run_fit_their_reader(workspace, columns):
+    command = ["train", workspace.config(f"fits-{columns}"), "--against", "packed",
+               *settings(["parallel.pp=2", f"output.dir=fits-{columns}"])]
+    text, code = on_terminal([SLIMPACK, *command], columns, cwd=workspace.folder)
+    assert code == 0, text
+    piped = subprocess.run([SLIMPACK, *command, "--set", f"output.dir=piped-{columns}"],
+                           cwd=workspace.folder, env={**os.environ, "COLUMNS": str(columns)},
+                           capture_output=True, text=True, timeout=60, check=True)
+    lines = text.splitlines() + piped.stdout.splitlines() + piped.stderr.splitlines()
+    # A path is one word, however long.
+    wide = [line for line in lines if len(line) > columns and " " in line.strip()]
+    assert not wide
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

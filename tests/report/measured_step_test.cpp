@@ -30,6 +30,10 @@ TEST(MeasuredStep, ReadsAsItIsWritten) {
   MeasuredStep step = testing::measured_twice_as_long(testing::planned_file());
   step.clock = ClockKind::kVirtual;
   EXPECT_EQ(measured_step_from_json(measured_step_to_json(step), "m"), step);
+  step.compared = {ClockKind::kWall,
+                   {"slimpack", {Nanos(5)}, {0.1}, 0.1, Bytes(7)},
+                   {"packed", {Nanos(6)}, {0.2}, 0.3, Bytes(8)}};
+  EXPECT_EQ(measured_step_from_json(measured_step_to_json(step), "m"), step);
 }
 
 TEST(MeasuredStep, EveryMissingFieldIsNamed) {

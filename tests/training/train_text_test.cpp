@@ -60,8 +60,9 @@ RunSummary two_steps() {
   summary.evaluations = {{0, {}}, {2, {}}};
   summary.evaluations[0].result.loss = 5.6;
   summary.evaluations[1].result.loss = 3.9;
-  summary.sliced = step_of(2, 3.7, 4500);
-  summary.packed = step_of(2, 3.7, 5490);
+  summary.compared = {ClockKind::kVirtual,
+                      {"slimpack", {Nanos(4'500'000'000)}, {0.037}, 0.032, Bytes(200 << 20)},
+                      {"packed", {Nanos(5'490'000'000)}, {0.21}, 0.22, Bytes(206 << 20)}};
   summary.written = {"runs/demo/metrics.jsonl"};
   return summary;
 }
@@ -70,12 +71,17 @@ constexpr const char* kAt80 = R"(
 loss 5.5000 → 3.7000 in 2 steps
 evaluation loss 5.6000 → 3.9000
 
-                          step  predicted  bubble  peak activations  tokens/s
-───────────────────────  ─────  ─────────  ──────  ────────────────  ────────
-median step              4.5 s      4.3 s    3.7%           200 MiB     8.2 k
-last step again, sliced  4.5 s      4.3 s    3.7%           200 MiB     8.2 k
-last step again, packed  5.5 s      4.3 s    3.7%           200 MiB     6.7 k
+              step  predicted  bubble  predicted  peak activations  tokens/s
+───────────  ─────  ─────────  ──────  ─────────  ────────────────  ────────
+median step  4.5 s      4.3 s    3.7%       3.2%           200 MiB     8.2 k
 
+                         bubble      spread   step     spread  peak activations
+───────────────────────  ──────  ──────────  ─────  ─────────  ────────────────
+last step again, sliced    3.7%    3.7–3.7%  4.5 s  4.5–4.5 s           200 MiB
+last step again, packed   21.0%  21.0–21.0%  5.5 s  5.5–5.5 s           206 MiB
+medians of 1 run each, by turns, in virtual time (a core for every rank)
+
+ranks wait 3.7% of the step sliced, 21.0% packed
 sliced is 1.22 × as fast as fixed packing + 1F1B on these documents
 
 planning took 42.0 ms, of which training waited 0 ns (0 ns of it for the first
@@ -89,12 +95,17 @@ constexpr const char* kAt120 = R"(
 loss 5.5000 → 3.7000 in 2 steps
 evaluation loss 5.6000 → 3.9000
 
-                          step  predicted  bubble  predicted  peak activations  predicted  tokens/s
-───────────────────────  ─────  ─────────  ──────  ─────────  ────────────────  ─────────  ────────
-median step              4.5 s      4.3 s    3.7%       3.2%           200 MiB    201 MiB     8.2 k
-last step again, sliced  4.5 s      4.3 s    3.7%       3.2%           200 MiB    201 MiB     8.2 k
-last step again, packed  5.5 s      4.3 s    3.7%       3.2%           200 MiB    201 MiB     6.7 k
+              step  predicted  bubble  predicted  peak activations  predicted  tokens/s
+───────────  ─────  ─────────  ──────  ─────────  ────────────────  ─────────  ────────
+median step  4.5 s      4.3 s    3.7%       3.2%           200 MiB    201 MiB     8.2 k
 
+                         bubble      spread  predicted   step     spread  peak activations  tokens/s
+───────────────────────  ──────  ──────────  ─────────  ─────  ─────────  ────────────────  ────────
+last step again, sliced    3.7%    3.7–3.7%       3.2%  4.5 s  4.5–4.5 s           200 MiB     8.2 k
+last step again, packed   21.0%  21.0–21.0%      22.0%  5.5 s  5.5–5.5 s           206 MiB     6.7 k
+medians of 1 run each, by turns, in virtual time (a core for every rank)
+
+ranks wait 3.7% of the step sliced, 21.0% packed
 sliced is 1.22 × as fast as fixed packing + 1F1B on these documents
 
 planning took 42.0 ms, of which training waited 0 ns (0 ns of it for the first step)

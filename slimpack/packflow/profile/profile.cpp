@@ -9,6 +9,7 @@
 
 #include "slimpack/cost/fit.h"
 #include "slimpack/packflow/device/device_memory.h"
+#include "slimpack/packflow/device/processors.h"
 #include "slimpack/packflow/kernels/rms_norm.h"
 #include "slimpack/packflow/layer/recompute_rows.h"
 #include "slimpack/packflow/parameters/optimizer.h"
@@ -202,15 +203,20 @@ std::string source_of(const ProfileOptions& options) {
 
 }  // namespace
 
-std::string ProfileOptions::job_text() const {
+std::string ProfileOptions::settings_text() const {
   const RankGrid g = grid();
   return fmt::format(
-      "{} version {} context {} replicas {} tp {} merged {} {} pinned {} clock {} deterministic {} "
-      "device {} torch {} on {}",
-      model_shape_to_json(shape, hugging_face_name(dtype)), kProfileVersion, context.count(),
-      g.replicas, g.tensor, most_merged, to_string(cp_comm_type), pin_threads, to_string(clock),
-      deterministic, measured_here(device).device, measured_here(device).torch,
-      measured_here(device).processor);
+      "version {} context {} replicas {} tp {} merged {} exchange {} pinned {} clock {} "
+      "deterministic {} processors {}",
+      kProfileVersion, context.count(), g.replicas, g.tensor, most_merged, to_string(cp_comm_type),
+      pin_threads, to_string(clock), deterministic, processors());
+}
+
+std::string ProfileOptions::job_text() const {
+  const MeasuredOn here = measured_here(device);
+  return fmt::format("{} {} device {} torch {} on {}",
+                     model_shape_to_json(shape, hugging_face_name(dtype)), settings_text(),
+                     here.device, here.torch, here.processor);
 }
 
 std::vector<double> ProfileOptions::figures_of(
@@ -234,6 +240,7 @@ Costs profile_costs(const ProfileOptions& options) {
   cost.gpu = options.gpu;
   cost.cp_comm_type = options.cp_comm_type;
   cost.measured_on = measured_here(options.device);
+  if (!options.job) cost.measured_for = options.settings_text();
   measure_exchanges(options, cost);
   return cost;
 }

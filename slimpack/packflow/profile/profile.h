@@ -62,7 +62,10 @@ struct ProfileOptions {
   /// Of a profile that was stopped; null = none. Must outlive the profile. REQUIRES: no job.
   KeptMeasurements* kept = nullptr;
 
-  /// All that measurements depend on, but for the budget: the job of KeptMeasurements.
+  /// All that measurements depend on beside model, number format and machine, but for the budget:
+  /// "context 8192 replicas 2 …", names and values.
+  [[nodiscard]] std::string settings_text() const;
+  /// All that they depend on: the job of KeptMeasurements.
   [[nodiscard]] std::string job_text() const;
 
   /// The figures of a part, kept or as `measure` finds them. Every rank calls this; those of the

@@ -91,13 +91,17 @@ std::span<StageParameters> Engine::parameters(std::int32_t rank) {
 }
 
 void Engine::on_ranks(const RankWork& work) {
+  on_ranks_by(options_.clock, work);
+}
+
+void Engine::on_ranks_by(ClockKind kind, const RankWork& work) {
   const std::unique_ptr<World> world = make_world();
   ProcessorTurns turns;
   const auto start = monotonic_now();
   threads_.run([&](std::int32_t thread) {
     const std::int32_t rank = ranks_[static_cast<std::size_t>(thread)];
     try {
-      RankClock clock(options_.clock, start, &turns, options_.device);
+      RankClock clock(kind, start, &turns, options_.device);
       auto communicator = world->communicator(rank, clock);
       if (options_.wrap_communicator)
         communicator = options_.wrap_communicator(rank, std::move(communicator));
@@ -111,7 +115,7 @@ void Engine::on_ranks(const RankWork& work) {
 
 void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                            const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
-                           const std::function<void(const RankStep&)>& work) {
+                           ClockKind kind, const std::function<void(const RankStep&)>& work) {
   const RankGrid grid = options_.grid();
   SLIMPACK_CHECK(plan.layout == options_.layout && schedules.size() == plan.replicas.size() &&
                  plan.replicas.size() == static_cast<std::size_t>(grid.replicas));
@@ -124,7 +128,7 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
     memory.reset_peak();
     resident.push_back(memory.live());
   }
-  on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock& clock) {
+  on_ranks_by(kind, [&](std::int32_t rank, Communicator& communicator, RankClock& clock) {
     const RankPlace place = grid.place(rank);
     const PackPlan& packs = plan.replicas[place.replica.index()].packs;
     const std::span<StageParameters> parameters = this->parameters(rank);
@@ -152,9 +156,11 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
 }
 
 StepResult Engine::run(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
-                       const StepTokens& tokens, const std::optional<OptimizerUpdate>& update) {
+                       const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
+                       std::optional<ClockKind> clock) {
+  const ClockKind kind = clock.value_or(options_.clock);
   StepResult step;
-  on_step_ranks(plan, schedules, tokens, update, [&](const RankStep& rank) {
+  on_step_ranks(plan, schedules, tokens, update, kind, [&](const RankStep& rank) {
     zero_gradients(rank.parameters);
     const RankResult own = run_rank(rank);
     Timeline timeline = gathered_timeline(own, rank.communicator.world());
@@ -165,15 +171,14 @@ StepResult Engine::run(const StepPlan& plan, std::span<const LoweredSchedule> sc
   });
   step.timeline.replicas = options_.replicas;
   step.timeline.tensor = options_.tensor;
-  step.timeline.origin =
-      options_.clock == ClockKind::kWall ? "measured" : "measured in virtual time";
+  step.timeline.origin = kind == ClockKind::kWall ? "measured" : "measured in virtual time";
   return step;
 }
 
 double Engine::evaluate(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                         const StepTokens& tokens) {
   double loss_sum = 0;
-  on_step_ranks(plan, schedules, tokens, std::nullopt, [&](const RankStep& rank) {
+  on_step_ranks(plan, schedules, tokens, std::nullopt, options_.clock, [&](const RankStep& rank) {
     const double all = evaluate_rank(rank);
     if (rank.rank == ranks_.front()) loss_sum = all;
   });

@@ -44,10 +44,13 @@ class Engine {
   /// ranks, each at the end of a layer at the latest; the first exception is rethrown. The engine
   /// can run other steps then: parameters and optimizer are untouched, unless the rank threw in the
   /// update itself, which leaves some ranks' shards updated and others' not. Throws RunFailed,
-  /// parameters untouched, when an update's gradient norm is not finite.
+  /// parameters untouched, when an update's gradient norm is not finite. The step is measured by
+  /// `clock`; absent = the engine's. REQUIRES: virtual time only where every rank is a thread of
+  /// this process on a CPU.
   [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                                const StepTokens& tokens,
-                               const std::optional<OptimizerUpdate>& update);
+                               const std::optional<OptimizerUpdate>& update,
+                               std::optional<ClockKind> clock = std::nullopt);
 
   /// Σ loss over the targets of `tokens`, those of the plan's documents. Runs only the forward
   /// actions of the schedules and keeps nothing for backward. Parameters, gradients and optimizer
@@ -71,7 +74,8 @@ class Engine {
   /// Runs `work` on all ranks, each with its part of the step.
   void on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                      const StepTokens& tokens, const std::optional<OptimizerUpdate>& update,
-                     const std::function<void(const RankStep&)>& work);
+                     ClockKind clock, const std::function<void(const RankStep&)>& work);
+  void on_ranks_by(ClockKind clock, const RankWork& work);
 
   EngineOptions options_;
   std::vector<std::int32_t> ranks_;

@@ -1,0 +1,20 @@
+// Runs a step's documents by turns, as they were planned and packed as usual.
+#pragma once
+
+#include "slimpack/report/compared_turns.h"
+#include "slimpack/training/job_agreement.h"
+#include "slimpack/training/training_listener.h"
+#include "slimpack/training/training_run.h"
+
+namespace slimpack {
+
+/// Three turns of both, without changing the weights. Tells `listener` of each. Ranks that are
+/// threads on CPUs are measured in virtual time: whatever else runs on the machine, shares of
+/// waiting and steps stay what they are. Other ranks are measured by the wall clock. All processes
+/// of a job make the same calls; only the first one gets figures. Throws Interrupted once a stop is
+/// asked for.
+[[nodiscard]] ComparedTurns compare_by_turns(const CompletedStep& step, TrainingRun& run,
+                                             const RunConfig& config, const JobAgreement& agreement,
+                                             TrainingListener& listener);
+
+}  // namespace slimpack

@@ -1,0 +1,121 @@
+#include "slimpack/training/kept_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+
+#include "slimpack/base/file.h"
+#include "tests/packflow/support/small_runs.h"
+#include "tests/support/temp_folder.h"
+
+namespace slimpack {
+namespace {
+
+ProfileOptions small_profile() {
+  ProfileOptions options;
+  options.shape = slimpack::testing::small_shape(2, true);
+  options.context = Tokens(256);
+  options.budget = from_seconds(0.1);
+  return options;
+}
+
+/// Costs of a file, and the lines that were told meanwhile.
+class KeptCost : public ::testing::Test {
+ protected:
+  Costs ask(const ProfileOptions& options) {
+    told.clear();
+    return kept_or_measured(file, options,
+                            [this](const std::string& line) { told += line + '\n'; });
+  }
+  [[nodiscard]] bool measured() const { return told.find("measuring one layer") != told.npos; }
+
+  const TempFolder folder;
+  const std::filesystem::path file = folder / "cost.json";
+  std::string told;
+};
+
+TEST_F(KeptCost, AreMeasuredOnceAndTakenFromTheFileThen) {
+  const Costs first = ask(small_profile());
+  EXPECT_TRUE(measured());
+  Costs again = ask(small_profile());
+  EXPECT_FALSE(measured()) << told;
+  EXPECT_NE(told.find("this machine was measured"), std::string::npos) << told;
+  EXPECT_NE(told.find(file.string()), std::string::npos) << told;
+  again.memory = first.memory;  // what is free changes
+  EXPECT_EQ(again, first);
+}
+
+TEST_F(KeptCost, OfOtherSettingsAreMeasuredAnewAndTheFileStays) {
+  static_cast<void>(ask(small_profile()));
+  const std::string text = read_file(file, "cost file");
+  const auto refused = [&](const ProfileOptions& options, const std::string& why) {
+    static_cast<void>(ask(options));
+    EXPECT_TRUE(measured()) << told;
+    EXPECT_NE(told.find(why), std::string::npos) << told;
+    EXPECT_EQ(read_file(file, "cost file"), text);
+  };
+  ProfileOptions options = small_profile();
+  options.dtype = Dtype::kFp64;
+  refused(options, "it is in fp32, this run in fp64");
+  options = small_profile();
+  options.shape.intermediate_size *= 2;
+  refused(options, "it is of another model");
+  options = small_profile();
+  options.context = Tokens(128);
+  refused(options, "context was 256 when it was measured, here it is 128");
+  options = small_profile();
+  options.ranks = 2;
+  refused(options, "replicas was 1 when it was measured, here it is 2");
+  options = small_profile();
+  options.clock = ClockKind::kVirtual;
+  refused(options, "clock was wall when it was measured, here it is virtual");
+}
+
+TEST_F(KeptCost, OfAnotherMachineOrLibraryAreMeasuredAnew) {
+  Costs cost = ask(small_profile());
+  cost.measured_on->torch = "1.0.0";
+  write_file(file, cost_to_json(cost));
+  static_cast<void>(ask(small_profile()));
+  EXPECT_TRUE(measured());
+  EXPECT_NE(told.find("another machine or torch"), std::string::npos) << told;
+}
+
+TEST_F(KeptCost, OfADayAgoAreMeasuredAnewAndReplaced) {
+  static_cast<void>(ask(small_profile()));
+  namespace fs = std::filesystem;
+  const auto ago = [&](std::chrono::hours age) {
+    fs::last_write_time(file, fs::file_time_type::clock::now() - age);
+  };
+  ago(std::chrono::hours(23));
+  static_cast<void>(ask(small_profile()));
+  EXPECT_FALSE(measured()) << told;
+  ago(std::chrono::hours(25));
+  static_cast<void>(ask(small_profile()));
+  EXPECT_TRUE(measured()) << told;
+  EXPECT_NE(told.find("older than a day"), std::string::npos) << told;
+  static_cast<void>(ask(small_profile()));
+  EXPECT_FALSE(measured()) << told;
+}
+
+TEST_F(KeptCost, ThatCannotBeReadAreMeasuredAnewAndTheFileStays) {
+  for (const char* text : {"", "no JSON", "{}", R"({"format": "slimpack-cost", "version": 9})"}) {
+    write_file(file, text);
+    static_cast<void>(ask(small_profile()));
+    EXPECT_TRUE(measured());
+    EXPECT_NE(told.find("is not used: "), std::string::npos) << told;
+    EXPECT_EQ(read_file(file, "cost file"), text);
+  }
+}
+
+TEST_F(KeptCost, OfAnEarlierVersionDoNotSayForWhichSettingsTheyAre) {
+  Costs cost = ask(small_profile());
+  cost.measured_for.clear();
+  write_file(file, cost_to_json(cost));
+  static_cast<void>(ask(small_profile()));
+  EXPECT_TRUE(measured());
+  EXPECT_NE(told.find("does not say for which settings"), std::string::npos) << told;
+}
+
+}  // namespace
+}  // namespace slimpack
