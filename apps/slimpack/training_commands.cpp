@@ -36,7 +36,8 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
   add_run_file(*command, *arguments);
   command
       ->add_option("--against", arguments->against,
-                   "At the end, run the last step's documents once more this way and compare")
+                   "At the end, run the last step's documents by turns as planned and this way, "
+                   "and compare")
       ->check(CLI::IsMember({"packed"}));
   add_clock(*command, arguments->clock);
   command
@@ -58,7 +59,8 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
       "'slimpack report') and checkpoints/step-N/ (transformers loads it) to output.dir; python -m "
       "slimpack.tensorboard makes event files of the metrics. "
       "Without "
-      "a cost file it first measures this machine for a few seconds. SIGTERM saves and ends with "
+      "a cost file it first measures this machine for a few seconds and keeps what it finds in "
+      "output.dir/cost.json, for a day. SIGTERM saves and ends with "
       "exit "
       "code 0, as do train.max_tokens and train.max_seconds; --resume auto goes on.\n\n"
       "Example:\n"

@@ -42,7 +42,7 @@ def parse(argv):
         "--against",
         choices=["packed"],
         default="",
-        help="at the end, run the last step's documents once more this way and compare",
+        help="at the end, run the last step's documents by turns as planned and this way, and compare",
     )
     parser.add_argument(
         "--resume",
