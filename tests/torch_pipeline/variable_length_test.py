@@ -1,13 +1,13 @@
-"""The branch of attention that GPUs take, on a CPU: with a stand-in for torch's varlen_attn that
+"""The branch of attention that GPUs take, on a CPU: with a stand-in for torch's flash attention that
 takes what the kernel takes and masks as its documentation says."""
-
-import inspect
 
 import pytest
 import torch
 from families import config_of, model_of
-from slimpack.torch.pipeline import parts, prefix_attention, variable_length
+from slimpack.torch.pipeline import parts, prefix_attention, selective, variable_length
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 from trial import assert_equals_plain_training, assert_model_equals_plain_training
 
 
@@ -22,20 +22,66 @@ def sees(queries, keys, window_size):
     return ~(after | before)
 
 
+# What an operator of the kernel takes and gives, by the last release of torch that had it so.
+_FORWARD = ("aten::_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, "
+            "Tensor? cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, "
+            "bool return_debug_mask, *, float? scale=None, SymInt? window_size_left=None, "
+            "SymInt? window_size_right=None, Tensor? seqused_k=None, Tensor? alibi_slopes=None{}) -> "
+            "(Tensor output, Tensor softmax_logsumexp, Tensor rng_state, Tensor unused, "
+            "Tensor debug_attn_mask)")
+FORWARD = {"2.11": _FORWARD.format(""),
+           "2.13": _FORWARD.format(", Tensor? block_table=None, int? num_splits=None")}
+BACKWARD = ("aten::_flash_attention_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, "
+            "Tensor out, Tensor logsumexp, Tensor cum_seq_q, Tensor cum_seq_k, SymInt max_q, "
+            "SymInt max_k, float dropout_p, bool is_causal, Tensor rng_state, Tensor unused, *, "
+            "float? scale=None, SymInt? window_size_left=None, SymInt? window_size_right=None) -> "
+            "(Tensor, Tensor, Tensor)")
+
+
+def bound(schema, arguments, options):
+    """Arguments by name, where an operator with the schema takes them."""
+    known = torch._C.parse_schema(schema).arguments
+    positional = [argument.name for argument in known if not argument.kwarg_only]
+    assert len(arguments) == len(positional)
+    assert set(options) <= {argument.name for argument in known if argument.kwarg_only}
+    return {**dict(zip(positional, arguments, strict=True)), **options}
+
+
 class StandIn:
-    """varlen_attn in fp64, sequence by sequence. calls: the bounds that each call was given."""
+    """Flash attention of a release in fp64, sequence by sequence, and its backward pass. calls: the
+    bounds that each call of forward was given."""
 
-    def __init__(self):
-        self.calls = []
+    def __init__(self, release):
+        self.calls, self._forward = [], FORWARD[release]
 
-    def __call__(self, query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale=None,
-                 window_size=(-1, -1), enable_gqa=False):
+    def forward(self, *arguments, **options):
+        call = bound(self._forward, arguments, options)
+        output_THD = self._attend(call)
+        self.calls.append((call["cum_seq_q"], call["cum_seq_k"]))
+        of_dropout = torch.zeros(2, dtype=torch.uint64), torch.zeros(0)
+        return output_THD, torch.zeros(output_THD.shape[1::-1]), *of_dropout, torch.zeros(0)
+
+    def backward(self, *arguments, **options):
+        call = bound(BACKWARD, arguments, options)
+        inputs = [call[name].detach().requires_grad_() for name in ("query", "key", "value")]
+        with torch.enable_grad():
+            output_THD = self._attend({**call, **dict(zip(("query", "key", "value"), inputs,
+                                                          strict=True))})
+        assert torch.equal(output_THD, call["out"]) and call["grad_out"].stride(-1) == 1
+        assert call["rng_state"].dtype == torch.uint64 and call["unused"].numel() == 0
+        return torch.autograd.grad(output_THD, inputs, call["grad_out"])
+
+    @staticmethod
+    def _attend(call):
+        query, key, value = (call[name] for name in ("query", "key", "value"))
+        cu_seq_q, cu_seq_k = call["cum_seq_q"], call["cum_seq_k"]
+        window_size = call["window_size_left"], call["window_size_right"]
+        assert call["dropout_p"] == 0 and call["is_causal"] == (window_size == (-1, 0))
         widths = {tensor.shape[-1] for tensor in (query, key, value)}
         assert len(widths) == 1 and max(widths) % 8 == 0 and max(widths) <= 256
         assert key.shape[1] == value.shape[1] and query.shape[1] % key.shape[1] == 0
-        assert enable_gqa or query.shape[1] == key.shape[1]
         outputs = []
-        for ends, rows, most in ((cu_seq_q, query, max_q), (cu_seq_k, key, max_k)):
+        for ends, rows, most in ((cu_seq_q, query, call["max_q"]), (cu_seq_k, key, call["max_k"])):
             assert ends.dtype == torch.int32 and ends[0] == 0 and ends[-1] == len(rows)
             assert ends.diff().max() <= most
         for (a, b), (c, d) in zip(cu_seq_q.unfold(0, 2, 1).tolist(),
@@ -43,26 +89,51 @@ class StandIn:
             outputs.append(scaled_dot_product_attention(
                 *(rows[first:end].transpose(0, 1) for rows, first, end in
                   ((query, a, b), (key, c, d), (value, c, d))),
-                attn_mask=sees(b - a, d - c, window_size), scale=scale,
+                attn_mask=sees(b - a, d - c, window_size), scale=call["scale"],
                 enable_gqa=True).transpose(0, 1))
-        self.calls.append((cu_seq_q, cu_seq_k))
         return torch.cat(outputs)
 
 
-@pytest.fixture(name="kernel")
-def fixture_kernel(monkeypatch):
-    kernel = StandIn()
-    monkeypatch.setattr(variable_length, "varlen_attn", kernel)
+@pytest.fixture(name="kernel", params=FORWARD)
+def fixture_kernel(monkeypatch, request):
+    kernel = StandIn(request.param)
+    monkeypatch.setattr(variable_length, "_forward", kernel.forward)
+    monkeypatch.setattr(variable_length, "_backward", kernel.backward)
     monkeypatch.setattr(variable_length, "_is_on_its_device", lambda tensor: True)
     return kernel
 
 
-def test_the_stand_in_has_arguments_of_the_kernel():
-    stand_in, real = (inspect.signature(of).parameters
-                      for of in (StandIn.__call__, torch.nn.attention.varlen.varlen_attn))
-    for name in set(stand_in) - {"self"}:
-        assert stand_in[name].kind == real[name].kind
-        assert stand_in[name].default == real[name].default
+def test_the_stand_in_of_the_newest_release_takes_what_this_torch_takes():
+    operators = torch.ops.aten._flash_attention_forward, torch.ops.aten._flash_attention_backward
+    for operator, schema in zip(operators, (FORWARD["2.13"], BACKWARD), strict=True):
+        assert torch._C.parse_schema(schema) == operator.default._schema
+
+
+class Names(TorchDispatchMode):
+    """Those of the operators that run."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(func._schema.name)
+        return func(*args, **(kwargs or {}))
+
+
+def test_the_kernel_itself_takes_the_calls_and_a_selective_checkpoint_keeps_its_results():
+    # Tensors without memory: what no GPU is needed for.
+    inputs = [torch.empty(1, heads, tokens, 16, dtype=torch.bfloat16, device="meta",
+                          requires_grad=True) for heads, tokens in ((4, 7), (2, 9), (2, 9))]
+    slices = parts.Parts([parts.Part(0, 0, 4, 0, 0, 0), parts.Part(1, 2, 5, 4, 4, 0)])
+    with Names() as names:
+        output_1THD = checkpoint(lambda *tensors: variable_length.run(slices, *tensors, None, 3),
+                                 *inputs, use_reentrant=False, context_fn=selective._contexts)
+        output_1THD.backward(torch.empty_like(output_1THD))
+    assert output_1THD.shape == (1, 7, 4, 16)
+    assert [tensor.grad.shape for tensor in inputs] == [tensor.shape for tensor in inputs]
+    assert names.seen.count("aten::_flash_attention_forward") == 1
+    assert names.seen.count("aten::_flash_attention_backward") == 1
 
 
 # Full attention, windows in all layers and in some, values narrower than queries and wider ones of

@@ -19,7 +19,7 @@ _ATTENTION = {"aten::_scaled_dot_product_flash_attention",
               "aten::_scaled_dot_product_efficient_attention",
               "aten::_scaled_dot_product_cudnn_attention",
               "aten::_scaled_dot_product_fused_attention_overrideable",
-              "torch_attn::_varlen_attn", "slimpack::prefix_attention"}
+              "aten::_flash_attention_forward", "slimpack::prefix_attention"}
 
 
 class Selective:

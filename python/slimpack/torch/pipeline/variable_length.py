@@ -1,13 +1,18 @@
 """One attention call for all slices of a MicroPack, on GPUs: torch's flash attention for sequences
 of several lengths, whose causal mask is aligned to the last key.
 
+Its operators have had the same first arguments in all releases. varlen_attn, which calls them too,
+takes neither windows nor shared key heads in some.
+
 The kernel takes heads of one width, a multiple of 8. Narrower ones, such as the values of
 DeepSeek's attention, are filled up with zeros, which add nothing to scores, and cut off the output.
 """
 
 import torch
 from torch.nn import functional
-from torch.nn.attention.varlen import varlen_attn
+
+_forward = torch.ops.aten._flash_attention_forward
+_backward = torch.ops.aten._flash_attention_backward
 
 _WIDEST = 256  # numbers of a head
 
@@ -25,12 +30,28 @@ def run(parts, query_1HTD, key_1HTD, value_1HTD, scale, window):
     width = -(-max(own, wanted) // 8) * 8
     rows_THD = [functional.pad(tensor[0].transpose(0, 1), (0, width - tensor.shape[-1]))
                 for tensor in (query_1HTD, key_1HTD, value_1HTD)]
-    bounds = parts.bounds(query_1HTD.device)
-    output_THD = varlen_attn(*rows_THD, bounds.query_ends, bounds.key_ends, bounds.most_queries,
-                             bounds.most_keys, scale=own ** -0.5 if scale is None else scale,
-                             window_size=(-1 if window is None else window - 1, 0),
-                             enable_gqa=True)
+    output_THD = _Attention.apply(*rows_THD, parts.bounds(query_1HTD.device),
+                                  own ** -0.5 if scale is None else scale, window)
     return output_THD[None, ..., :wanted]
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, query_THD, key_THD, value_THD, bounds, scale, window):
+        ctx.bounds, ctx.causal = bounds, window is None
+        ctx.options = {"scale": scale, "window_size_left": -1 if window is None else window - 1,
+                       "window_size_right": 0}
+        output_THD, lse_HT, *dropout, _ = _forward(query_THD, key_THD, value_THD, *bounds, 0.0,
+                                                   ctx.causal, False, **ctx.options)
+        ctx.save_for_backward(query_THD, key_THD, value_THD, output_THD, lse_HT, *dropout)
+        return output_THD
+
+    @staticmethod
+    def backward(ctx, grad_THD):
+        query_THD, key_THD, value_THD, output_THD, lse_HT, *dropout = ctx.saved_tensors
+        grads = _backward(grad_THD, query_THD, key_THD, value_THD, output_THD, lse_HT, *ctx.bounds,
+                          0.0, ctx.causal, *dropout, **ctx.options)
+        return *grads, None, None, None
 
 
 def _is_on_its_device(tensor):
