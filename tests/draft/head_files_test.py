@@ -57,6 +57,16 @@ def test_a_head_that_was_saved_loads_to_the_same_bits(kind, tmp_path):
     assert len(list((tmp_path / "head").iterdir())) == 2  # nothing is left over
 
 
+@pytest.mark.parametrize("shift", [0, 8, 24, 56])
+def test_a_head_gives_the_same_bits_wherever_its_tensors_lie_in_the_file(parts, tmp_path, shift):
+    tensors, values = parts
+    folder = written(tmp_path / "shifted", tensors, values)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt", "shift": "x" * shift})
+    head = load_head(folder, TARGET, torch.float64)
+    assert all(tensor.data_ptr() % 64 == 0 for tensor in head.state_dict().values())
+    assert torch.equal(logits_of(head), logits_of(tiny_head()))
+
+
 def test_files_have_the_published_names(parts):
     tensors, values = parts
     layer = ["hidden_norm", "input_layernorm", "post_attention_layernorm", "self_attn.q_proj",

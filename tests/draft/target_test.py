@@ -32,6 +32,11 @@ def test_features_are_what_enters_the_layers_and_the_lm_head(target_folder):
     assert not found.hidden_T3E.requires_grad and not target.head_VE.requires_grad
 
 
+def test_the_weights_of_a_target_begin_where_torch_begins_its_own(target_folder):
+    target = TransformersTarget(target_folder)
+    assert all(parameter.data_ptr() % 64 == 0 for parameter in target.model.parameters())
+
+
 def test_a_target_that_scales_its_logits_is_refused(tmp_path):
     config = GraniteConfig(**{**small_config().to_dict(), "model_type": "granite",
                               "architectures": None, "logits_scaling": 8.0})

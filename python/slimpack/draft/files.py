@@ -10,6 +10,7 @@ import torch
 from slimpack import InvalidInput
 from slimpack.draft.config import config_json, read_config
 from slimpack.draft.head import DraftHead
+from slimpack.torch.alignment import aligned
 
 _SAFETENSORS, _PICKLED = "model.safetensors", "pytorch_model.bin"
 _COMPUTED = ("rotary_emb.inv_freq",)  # ends of names that some files have and nobody needs
@@ -29,7 +30,7 @@ def load_head(folder, target=None, dtype=torch.float32):
             head = DraftHead(config, own_embedding="embed_tokens.weight" in tensors)
         _add_vocabulary(tensors, config)
         _require_names(tensors, head)
-        head.load_state_dict({name: tensor if name in ("d2t", "t2d") else tensor.to(dtype)
+        head.load_state_dict({name: aligned(tensor if name in ("d2t", "t2d") else tensor.to(dtype))
                               for name, tensor in tensors.items()}, assign=True)
     except InvalidInput as error:
         raise InvalidInput(f"'{file}': {error}") from None

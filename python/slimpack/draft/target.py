@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 import torch
 
 from slimpack import InvalidInput
+from slimpack.torch.alignment import align
 
 _ROWS = 1024  # of logits over the whole vocabulary at once
 
@@ -46,6 +47,7 @@ class TransformersTarget:
             raise InvalidInput(f"cannot load the target '{folder}': {reason}") from None
         self.folder = str(folder)
         self.model = model.to(device).eval().requires_grad_(False)
+        align(self.model)
         self.config = model.config.get_text_config()
         head = model.get_output_embeddings()
         self.embedding_VE, self.head_VE = model.get_input_embeddings().weight, head.weight

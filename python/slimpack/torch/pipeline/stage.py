@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from slimpack import InvalidInput
+from slimpack.torch.alignment import align
 from slimpack.torch.pipeline.attention import NAME
 from slimpack.torch.pipeline.cache import Running, SliceCache
 from slimpack.torch.pipeline.experts import Routers, routers_of
@@ -183,6 +184,7 @@ class Stage(nn.Module):
         _own_config(model)
         model.config._attn_implementation = NAME
         self._fill_hollow()
+        align(model)
         self._embedding_width = _embedding_width(model, self.width)
         by_document(self.decoder, division.running)
         for i in self.place.layers:
