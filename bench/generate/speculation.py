@@ -37,7 +37,7 @@ from others import Others
 from same_tokens import same_tokens
 from slimpack import InvalidInput
 from slimpack.generation import Generator, fit_heterospec
-from slimpack.generation.chat import chat_text
+from slimpack.generation.chat import chat_tokens
 
 PROMPT_BYTES = 400  # of a model of bytes
 FITTED_ON = 128  # tokens of each answer that HeteroSpec's bins are fitted on, and trees tuned
@@ -73,8 +73,7 @@ def prompts_of(options, folder, generator):
     """By kind of text the prompts, in tokens."""
     if (folder / "tokenizer.json").exists():
         def encode(text):
-            chat = chat_text(folder, [{"role": "user", "content": text}])
-            return generator.texts.encode(chat, special=False)
+            return chat_tokens(folder, generator.texts, [{"role": "user", "content": text}])
         return requests(options.texts, encode)
     return parts_of_sources(sorted(held_out(options).rglob("*.py")), options.texts, PROMPT_BYTES)
 

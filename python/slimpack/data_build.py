@@ -1,7 +1,7 @@
 """A dataset from text: Megatron's PREFIX.bin and PREFIX.idx, as `slimpack train` reads them.
 
-Inputs are text files (each one document), JSON lines (.jsonl, .jsonl.gz: each line one document)
-and Parquet (each row one document). A Hugging Face tokenizer.json turns them into tokens, in
+Inputs are text files (each one document), JSON lines (.jsonl, .ndjson, .jsonl.gz: each line one
+document) and Parquet (each row one document). A Hugging Face tokenizer.json turns them into tokens, in
 several processes. Documents keep the order of the inputs: files as they are named, folders by path.
 Tokens are stored as uint16 when the vocabulary is below 65,500, else as int32. A document without
 text is left out and counted.
@@ -68,8 +68,8 @@ def make_parser(prog):
                           help="names of folders not to enter; may be given several times "
                           f"(default: {' '.join(EXCLUDED_FOLDERS)})")
     of_input.add_argument("--format", choices=["auto", "text", "jsonl", "parquet"], default="auto",
-                          help="of all inputs; auto goes by the names: .jsonl, .jsonl.gz and "
-                          ".parquet, all others are text")
+                          help="of all inputs; auto goes by the names: .jsonl and .ndjson, which "
+                          "may be .gz, and .parquet; all others are text")
     of_input.add_argument("--field", default="text", metavar="NAME",
                           help="field of JSON lines, or column of Parquet, that holds the document "
                           "(default: text)")
@@ -85,7 +85,7 @@ def make_parser(prog):
                        "part of it, then give --tokenizer")
     tokens.add_argument("--append-eod", action=argparse.BooleanOptionalAction,
                         help="end every document with the tokenizer's end of text (default: if it "
-                        "is known: eos_token in tokenizer_config.json beside FILE, or a usual name "
+                        "is known: the eos_token of the files beside FILE, or else a usual name "
                         f"such as {END_OF_TEXT})")
     tokens.add_argument("--eod-token", metavar="TOKEN", help="the token that ends a document")
     how = parser.add_argument_group("how to run")
@@ -158,7 +158,7 @@ class Build:
                 self.encode()
             if state.documents == 0:
                 raise BadDocument(f"none of the {len(self.inputs):,} inputs has a document with "
-                                  f"text ({state.empty:,} are empty); give other inputs")
+                                  f"text ({state.findings.empty:,} are empty); give other inputs")
         except BadDocument:
             self.partial.discard()
             raise
@@ -221,6 +221,7 @@ class Build:
 
     def report(self):
         state, tokenizer = self.partial.state, self.tokenizer
+        found = state.findings
         for path in self.left_out[:NAMED_SKIPS]:
             print(f"skipped '{shown(path)}': belongs to the dataset that is written",
                   file=sys.stderr)
@@ -232,14 +233,26 @@ class Build:
         if self.options.train_tokenizer is not None:
             print(f"{out}-tokenizer.json: trained on these documents")
         print(f"vocabulary: {tokenizer.vocabulary:,}; a model's vocab_size is at least that")
-        if tokenizer.end is not None:
-            print(f"each document ends with {tokenizer.end} (token {tokenizer.end_id})")
-        else:
-            print("no token ends the documents; --eod-token names one")
-        if state.empty:
-            print(f"{counted(state.empty)} without text left out, the first: "
-                  f"{state.first_empty}")
+        self.report_end()
+        if tokenizer.has_dropout:
+            print("the tokenizer's dropout is left out, so that a text has the same tokens always")
+        if found.empty:
+            print(f"{counted(found.empty, 'document')} without text left out, the first: {found.first_empty}")
+        if found.lossy:
+            print(f"{counted(found.lost_characters, 'character')} in {counted(found.lossy, 'document')} have no "
+                  f"token and are lost, the first in {found.first_lossy}; a tokenizer with tokens for bytes "
+                  "keeps them")
         print(f"next: slimpack data inspect {out}")
+
+    def report_end(self):
+        tokenizer, ended = self.tokenizer, self.partial.state.findings.ended
+        if tokenizer.end is None:
+            print("no token ends the documents; --eod-token names one")
+            return
+        usual = ", a usual name: no file beside the tokenizer names one" if tokenizer.end_is_usual else ""
+        print(f"each document ends with {tokenizer.end} (token {tokenizer.end_id}){usual}")
+        if ended:
+            print(f"{counted(ended, 'document')} had it at the end of the text already; it is not put twice")
 
 
 def main(argv=None, prog="python -m slimpack.data_build"):

@@ -50,7 +50,7 @@ def test_every_document_is_encoded_as_if_alone(tokenizer, tmp_path, kind, capsys
     assert said.err == ""
     assert f"{out}.bin and corpus.idx: 6 documents, " in said.out
     assert f"each document ends with {END} (token 0)" in said.out
-    assert "1 documents without text left out, the first: " in said.out
+    assert "1 document without text left out, the first: " in said.out
     assert f"next: slimpack data inspect {out}\n" in said.out
     assert not (tmp_path / "corpus.partial").exists()
 
@@ -64,7 +64,9 @@ TEXT = st.one_of(st.text(), st.text(alphabet="the cat\r\n\0\u00a0\u2028é猫🐈
           suppress_health_check=list(HealthCheck))
 @given(texts=st.lists(TEXT, max_size=6), kind=st.sampled_from(["text", "jsonl", "parquet"]))
 def test_any_documents_are_encoded_as_if_alone(tokenizer, texts, kind):
-    expected = ids_alone(tokenizer, [*texts, "the last"])
+    # A mark of UTF-8 at the beginning of a file is no part of its text.
+    told = [text.removeprefix("\ufeff") if kind == "text" else text for text in [*texts, "the last"]]
+    expected = ids_alone(tokenizer, told)
     with tempfile.TemporaryDirectory() as folder:
         source = write_inputs(Path(folder), [*texts, "the last"], kind)
         out = Path(folder) / "corpus"
@@ -75,7 +77,7 @@ def test_any_documents_are_encoded_as_if_alone(tokenizer, texts, kind):
     # A byte-level tokenizer loses nothing: what it gives back is the text.
     library = Tokenizer.from_file(str(tokenizer))
     assert [library.decode(ids[:-1], skip_special_tokens=False) for ids in documents] \
-        == [text for text in [*texts, "the last"] if text]
+        == [text for text in told if text]
 
 
 def test_any_number_of_processes_gives_the_same_bytes_in_order(tokenizer, tmp_path):

@@ -1,12 +1,13 @@
 """Text from a trained model."""
 
+import operator
 import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from slimpack import InvalidInput, runtime
-from slimpack.generation.chat import chat_text
+from slimpack.generation.chat import chat_tokens
 from slimpack.generation.stops import StopStrings
 from slimpack.generation.texts import text_of
 
@@ -102,18 +103,24 @@ class Generator:
         """Forgets the last sequence: the next prompt is run from its beginning."""
         self.model.forget()
 
-    def chat(self, messages, **settings):
-        """The answer to messages, such as {"role": "user", "content": "Hello"}. Settings as in generate."""
-        prompt = self.texts.encode(chat_text(self.folder, messages), special=False)
+    def chat(self, messages, *, tools=None, documents=None, template=None, variables=None, **settings):
+        """The answer to messages, such as {"role": "user", "content": "Hello"}. Settings as in generate.
+
+        tools, documents: JSON schemas of functions, and texts, for chat templates that know them.
+        template: the name of one of the model's chat templates, or a Jinja program. None = its usual one.
+        variables: by name, what else the template sees, such as {"enable_thinking": False}.
+        """
+        prompt = chat_tokens(self.folder, self.texts, messages, tools=tools, documents=documents,
+                             template=template, variables=variables)
         return self.generate(prompt, **settings)
 
     def generate(self, prompt, *, max_new_tokens=256, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0,
                  seed=0, stop=(), ignore_eos=False, prefill_slice=None, on_text=None):
-        """Goes on from a prompt: text, or a list of tokens. Returns a Generation.
+        """Goes on from a prompt: text, or the numbers of tokens. Returns a Generation.
 
         temperature: 0 takes the likeliest token each time.
         top_k, top_p, min_p: leave unlikely tokens out, as in transformers; 0, 1 and 0 leave out none.
-        stop: texts that end the answer and are not part of it.
+        stop: texts that end the answer and are not part of it. The text of a special token may be one.
         ignore_eos: goes on where the model would end.
         prefill_slice: tokens of the prompt that go through the model at once; fewer take less memory.
         on_text: called with each new piece of text.
@@ -123,7 +130,7 @@ class Generator:
         """
         settings = self.native_settings(max_new_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos,
                                         prefill_slice)
-        answer = Answer(self.texts.stream(), stop, on_text)
+        answer = Answer(self.texts, stop, on_text)
         return answer.finish(self.model.generate(self.tokens_of(prompt), settings, answer.hear))
 
     def generate_batch(self, prompts, *, batch=32, max_new_tokens=256, temperature=0.0, top_k=0, top_p=1.0,
@@ -139,14 +146,14 @@ class Generator:
                                         prefill_slice)
         asked = [self.native.BatchPrompt(self.tokens_of(prompt), seed + number)
                  for number, prompt in enumerate(prompts)]
-        answers = [Answer(self.texts.stream(), stop, on_text and partial(on_text, number))
+        answers = [Answer(self.texts, stop, on_text and partial(on_text, number))
                    for number in range(len(asked))]
         made = self.model.generate_batch(asked, batch, settings,
                                          lambda number, token: answers[number].hear(token))
         return [answer.finish(one) for answer, one in zip(answers, made, strict=True)]
 
     def tokens_of(self, prompt):
-        return self.texts.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        return self.texts.encode(prompt) if isinstance(prompt, str) else tokens_in(prompt)
 
     def native_settings(self, max_new_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos,
                         prefill_slice):
@@ -161,7 +168,7 @@ class Generator:
     def score(self, text, *, skip=1, prefill_slice=None):
         """Σ −log p in nats of the tokens of a text, or of a list of tokens, each given all before it; the
         first `skip` are not counted. Divide by log(2) and the bytes that are counted for bits per byte."""
-        tokens = self.texts.encode(text) if isinstance(text, str) else list(text)
+        tokens = self.tokens_of(text)
         settings = self.native.GenerateSettings()
         self.set_slice(settings, prefill_slice)
         return self.model.nats(tokens, max(1, skip), settings)
@@ -186,16 +193,32 @@ def drafts_of(draft):
     return "ngram" in given, heads[0] if heads else ""
 
 
+def tokens_in(prompt):
+    """A list of the numbers of tokens. Bytes are numbers, too, but mean text."""
+    if isinstance(prompt, (bytes, bytearray, memoryview)):
+        raise InvalidInput("the prompt is bytes; give text (bytes.decode()) or a list of tokens")
+    try:
+        if isinstance(prompt, (dict, set, frozenset)):
+            raise TypeError
+        return [operator.index(token) for token in prompt]
+    except TypeError:
+        raise InvalidInput(f"the prompt is a {type(prompt).__name__}, it must be text or a list of whole "
+                           "numbers, the tokens") from None
+
+
 class Answer:
     """The text of one answer as its tokens come."""
 
-    def __init__(self, stream, stop, on_text):
-        self.stream, self.on_text = stream, on_text
-        self.stops = StopStrings([stop] if isinstance(stop, str) else stop)
+    def __init__(self, texts, stop, on_text):
+        self.coming, self.on_text = texts.pieces(), on_text
+        self.stops = StopStrings([stop] if isinstance(stop, str) else stop, texts.special_ids)
+        self.unseen = {texts.special_ids[text]: text for text in self.stops.unseen}
         self.pieces = []
 
     def finish(self, made):
         """The Generation, by what the native call returned."""
+        if not self.stops.stopped:
+            self.tell(self.stops.pass_on(self.coming.finish()))
         self.tell(self.stops.finish())
         end = "stop_text" if self.stops.stopped else made["end"]
         return Generation(text="".join(self.pieces), tokens=made["tokens"], end=end,
@@ -205,7 +228,12 @@ class Answer:
                           sparse=sparse_of(made))
 
     def hear(self, token):
-        self.tell(self.stops.pass_on(self.stream(token)))
+        if token in self.unseen:
+            self.tell(self.stops.pass_on(self.coming.finish()))
+            if not self.stops.stopped:
+                self.tell(self.stops.pass_on(self.unseen[token], seen=False))
+        else:
+            self.tell(self.stops.pass_on(self.coming.step(token)))
         return not self.stops.stopped
 
     def tell(self, text):

@@ -1,60 +1,157 @@
 """Chat templates: messages to the text that a model was tuned on.
 
-A template is a Jinja program in chat_template.jinja or tokenizer_config.json. It runs in a sandbox, as
-transformers runs it.
+A template is a Jinja program. It lies in chat_template.jinja, in additional_chat_templates/NAME.jinja, or
+in tokenizer_config.json. It runs in a sandbox and sees what transformers lets it see, so that the text is
+that of transformers, byte by byte. Whatever renders messages does it here.
 """
 
-import datetime
+from collections.abc import Mapping
 
 from slimpack._planner import InvalidInput
+from slimpack.generation.chat_environment import compiled
 from slimpack.generation.texts import json_of
-from slimpack.text.errors import shown
+from slimpack.text.errors import BadInput, reading, shown
+
+CONFIG, FILE, FOLDER = "tokenizer_config.json", "chat_template.jinja", "additional_chat_templates"
+# Names under which a message's reasoning is given. Templates read the first.
+REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
-def template_of(folder):
-    file = folder / "chat_template.jinja"
-    if file.exists():
-        return file.read_text()
-    template = json_of(folder / "tokenizer_config.json").get("chat_template")
-    if isinstance(template, list):  # several by name
-        template = {entry["name"]: entry["template"] for entry in template}.get("default")
-    if not isinstance(template, str):
-        raise InvalidInput(f"'{shown(folder)}' has no chat template; leave --chat away for a model "
+class Chat:
+    """The chat templates in a model's folder.
+
+    special_tokens: "bos_token" and the like → text.
+    """
+
+    def __init__(self, folder, special_tokens):
+        self.folder, self.special_tokens = folder, special_tokens
+        self.templates = templates_of(folder)
+
+    def __bool__(self):
+        return bool(self.templates)
+
+    def text(self, messages, *, tools=None, documents=None, template=None, variables=None,
+             add_generation_prompt=True):
+        """The text of messages, such as {"role": "user", "content": "Hello"}, up to where the answer begins.
+
+        tools, documents: JSON schemas of functions, and texts, for templates that know them.
+        template: the name of one of several templates, or a Jinja program.
+        variables: by name, what else the template sees, such as {"enable_thinking": False}.
+        Raises InvalidInput for what is no list of messages, and where the template fails or refuses it.
+        """
+        chosen = self.chosen(template, tools)
+        given = {"messages": messages_of(messages), "tools": plain(tools, "tools"),
+                 "documents": plain(documents, "documents"),
+                 "add_generation_prompt": add_generation_prompt,
+                 **self.special_tokens, **plain(variables or {}, "variables")}
+        try:
+            return compiled(chosen).render(given)
+        except InvalidInput:
+            raise
+        except Exception as error:  # a template is a program, and may fail in any way
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InvalidInput(f"the chat template of '{shown(self.folder)}' fails: {reason}; mend the "
+                               "template, or give messages that it takes") from error
+
+    def chosen(self, template, tools):
+        """The text of the template that is asked for."""
+        if template is not None:
+            several = len(self.templates) > 1 or "default" not in self.templates
+            return self.templates.get(template, template) if several else template
+        if tools is not None and "tool_use" in self.templates:
+            return self.templates["tool_use"]
+        if "default" in self.templates:
+            return self.templates["default"]
+        if self.templates:
+            names = ", ".join(f"'{name}'" for name in sorted(self.templates))
+            raise InvalidInput(f"'{shown(self.folder)}' has the chat templates {names} and none named "
+                               "'default'; name one of them")
+        raise InvalidInput(f"'{shown(self.folder)}' has no chat template; leave --chat away for a model "
                            "that was not tuned on chats")
-    return template
 
 
-def special_tokens(folder):
-    """bos_token, eos_token and the like by name, as templates use them."""
-    settings = json_of(folder / "tokenizer_config.json")
-    return {name: token["content"] if isinstance(token, dict) else token
-            for name, token in settings.items()
-            if name.endswith("_token") and isinstance(token, (str, dict))}
+def chat_of(folder, texts):
+    """The Chat of a model that reads text in this way: templates of its tokenizer's folder, or else its own."""
+    chat = Chat(texts.folder, texts.special_tokens)
+    return chat if chat or texts.folder == folder else Chat(folder, texts.special_tokens)
 
 
-def refuse(message):
-    raise InvalidInput(f"the chat template refuses the messages: {message}")
+def chat_tokens(folder, texts, messages, **settings):
+    """The tokens of messages, by the chat template of the model in a folder. Settings as in Chat.text."""
+    text = chat_of(folder, texts).text(messages, **settings)
+    for name, token in texts.lacking.items():
+        if token in text:
+            raise InvalidInput(f"the chat template writes the {name} '{token}', which the tokenizer lacks; mend "
+                               "the name in tokenizer_config.json, or give the model's own --tokenizer")
+    return texts.encode(text, special=False)
 
 
-def environment():
+def templates_of(folder):
+    """Name → text. Files go before what tokenizer_config.json has."""
+    found = {}
+    if (folder / FILE).exists():
+        found["default"] = read_template(folder / FILE)
+    for file in sorted((folder / FOLDER).glob("*.jinja")):
+        found[file.name.removesuffix(".jinja")] = read_template(file)
+    return found or templates_in(json_of(folder / CONFIG).get("chat_template"), folder / CONFIG)
+
+
+def read_template(file):
     try:
-        from jinja2.ext import loopcontrols
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError as error:
-        raise InvalidInput(f"chat templates need the library jinja2 ({error}); pip install jinja2") \
-            from error
-    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-                                         extensions=[loopcontrols])
-    made.globals["raise_exception"] = refuse
-    made.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-    return made
+        with reading(file, "chat template"):
+            return file.read_text(encoding="utf-8")
+    except BadInput as error:
+        raise InvalidInput(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"'{shown(file)}' is no UTF-8 text (byte {error.start}); convert it") from error
 
 
-def chat_text(folder, messages):
-    """The text of messages, such as {"role": "user", "content": "Hello"}, up to where the answer begins."""
-    from jinja2.exceptions import TemplateError
+def templates_in(value, file):
+    """Name → text, of a template, of several by name, or of a list of them."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        return {"default": value}
     try:
-        template = environment().from_string(template_of(folder))
-        return template.render(messages=messages, add_generation_prompt=True, **special_tokens(folder))
-    except TemplateError as error:
-        raise InvalidInput(f"the chat template of '{shown(folder)}' fails: {error}") from error
+        by_name = {one["name"]: one["template"] for one in value} if isinstance(value, list) else dict(value)
+    except (TypeError, KeyError, ValueError):
+        by_name = {"": None}
+    if not all(isinstance(text, str) for pair in by_name.items() for text in pair):
+        raise InvalidInput(f"'{shown(file)}': chat_template is neither a text nor a list of objects with name "
+                           "and template; mend the file, or download the model again")
+    return by_name
+
+
+def messages_of(messages):
+    """As templates see them: without keys that are null, and with reasoning under the usual names."""
+    made = plain(messages, "messages")
+    if not isinstance(made, list) or not made:
+        raise InvalidInput("a chat has no message; give a list of messages, such as "
+                           '[{"role": "user", "content": "Hello"}]')
+    for message in made:
+        if not isinstance(message, dict):
+            raise InvalidInput(f"{message!r} is no message; give objects, such as "
+                               '{"role": "user", "content": "Hello"}')
+    return [with_reasoning({key: value for key, value in message.items() if value is not None})
+            for message in made]
+
+
+def with_reasoning(message):
+    reasoning = next((message[key] for key in REASONING if message.get(key) is not None), None)
+    if reasoning is None:
+        return message
+    return {"thinking": reasoning, **message, "reasoning_content": reasoning}
+
+
+def plain(value, what):
+    """A copy of plain JSON types, whose methods are known to the sandbox. Raises InvalidInput for others."""
+    if value is None or isinstance(value, bool):
+        return value
+    for kind, of_kind in ((str, str.__str__), (int, int.__int__), (float, float.__float__)):
+        if isinstance(value, kind):
+            return of_kind(value)
+    if isinstance(value, Mapping):
+        return {plain(key, what): plain(item, what) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, what) for item in value]
+    raise InvalidInput(f"{what} of a chat hold a {type(value).__name__}; give texts, numbers, lists and objects")

@@ -2,16 +2,23 @@
 
 
 class StopStrings:
-    """Passes text on, up to the first stop string. What may be the beginning of one waits for more."""
+    """Passes text on, up to the first stop string. What may be the beginning of one waits for more.
 
-    def __init__(self, stops):
+    unseen: texts of tokens that answers leave out. They are heard where a stop string has one in it, so that
+    it ends the answer, and are never passed on.
+    """
+
+    def __init__(self, stops, unseen=()):
         self.stops = [stop for stop in stops if stop]
+        self.unseen = {text for text in unseen if any(text in stop for stop in self.stops)}
         self.waiting = ""
+        self.seen = []  # by character of `waiting`: whether it is passed on
         self.stopped = False
 
-    def pass_on(self, text):
+    def pass_on(self, text, seen=True):
         """The part of all text so far that is new and certain. Sets `stopped` at a stop string."""
         self.waiting += text
+        self.seen += [seen] * len(text)
         found = [place for stop in self.stops if (place := self.waiting.find(stop)) >= 0]
         if found:
             self.stopped = True
@@ -31,5 +38,6 @@ class StopStrings:
         return 0
 
     def take(self, length):
-        taken, self.waiting = self.waiting[:length], self.waiting[length:]
+        taken = "".join(letter for letter, seen in zip(self.waiting[:length], self.seen) if seen)
+        self.waiting, self.seen = self.waiting[length:], self.seen[length:]
         return taken

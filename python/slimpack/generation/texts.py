@@ -1,66 +1,122 @@
 """Text to tokens and back: a Hugging Face tokenizer, or bytes."""
 
 import codecs
-import json
+import contextlib
 from pathlib import Path
 
 from slimpack._planner import InvalidInput
-from slimpack.text.errors import BadInput, reading, shown
-from slimpack.text.tokenizer import import_tokenizers, load, read_tokenizer
+from slimpack.generation.pieces import TokenPieces
+from slimpack.text.errors import BadInput, shown
+from slimpack.text.losses import Losses
+from slimpack.text.special_tokens import read_object, read_special_tokens
+from slimpack.text.tokenizer import end_of_document, load, read_tokenizer
 
 BYTE_VOCABULARY = 257  # the bytes and the end of a document
 BYTE_END = 256
+
+
+@contextlib.contextmanager
+def invalid_input():
+    """What reading text refuses, as the Python package says it."""
+    try:
+        yield
+    except BadInput as error:
+        raise InvalidInput(str(error)) from error
+
+
+def require_characters(text):
+    """Refuses lone surrogates: halves of characters, or bytes of the command line that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"the text holds {text[error.start]!r} at position {error.start}, which is no "
+                           "character; give UTF-8 text") from error
+
+
+class BytePieces:
+    """Every token but the end is a byte of UTF-8. In pieces, as TokenPieces."""
+
+    def __init__(self):
+        self.decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def step(self, token):
+        return self.decoder.decode(bytes([token])) if token < BYTE_END else ""
+
+    def finish(self):
+        return self.decoder.decode(b"", final=True)
 
 
 class ByteText:
     """Every byte of the text's UTF-8 is a token."""
 
     end_tokens = (BYTE_END,)
+    usual_end = None
+    special_ids = {}  # by text
+    lacking = {}
+
+    def __init__(self, folder):
+        self.folder = folder
+        with invalid_input():
+            self.special_tokens = read_special_tokens(folder).texts()
 
     def encode(self, text, special=True):
+        require_characters(text)
         return list(text.encode())
 
-    def stream(self):
-        """A function from a token to the text that is complete with it."""
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        return lambda token: decoder.decode(bytes([token])) if token < BYTE_END else ""
+    def lost(self, text):
+        return 0
+
+    def pieces(self):
+        return BytePieces()
 
 
 class TokenizerText:
-    """Tokens of a tokenizer.json."""
+    """Tokens of a tokenizer.json.
+
+    end_tokens: those that the model's settings name; empty = the tokenizer's own.
+    usual_end: the token that ends answers, where that is but a guess by its name. None = no guess.
+    special_tokens: name → text. lacking: those of them that the tokenizer has no token for.
+    """
 
     def __init__(self, path, end_tokens):
-        try:
-            read = read_tokenizer(path)
-        except BadInput as error:
-            raise InvalidInput(str(error)) from error
-        self.tokenizer = load(read.json)
-        self.end_tokens = end_tokens or (() if read.end_id is None else (read.end_id,))
+        with invalid_input():
+            read = read_tokenizer(path, append=False)
+            self.tokenizer = load(read.json)
+            ids = self.tokenizer.get_vocab(with_added_tokens=True)
+            end, is_usual = (None, False) if end_tokens else end_of_document(shown(path), ids, read.special,
+                                                                             read.lacking)
+        self.folder = path if path.is_dir() else path.parent
+        self.special_tokens = read.special.texts()
+        self.lacking = {name: text for name, text in self.special_tokens.items()
+                        if text in read.lacking or text not in ids}
+        self.end_tokens = end_tokens or (() if end is None else (ids[end],))
+        self.usual_end = end if is_usual else None
+        self.special_ids = {token.content: id for id, token in
+                            self.tokenizer.get_added_tokens_decoder().items() if token.special}
+        self.losses = Losses(self.tokenizer)
 
     def encode(self, text, special=True):
         """`special`: with the tokens that the tokenizer puts around every text."""
-        return self.tokenizer.encode(text, add_special_tokens=special).ids
+        require_characters(text)
+        try:
+            return self.tokenizer.encode(text, add_special_tokens=special).ids
+        except Exception as error:  # the library has no type of its own
+            reason = " ".join(str(error).split())
+            raise InvalidInput(f"the tokenizer cannot encode the text ({reason}); leave out characters that "
+                               "it does not know") from error
 
-    def stream(self):
-        stream = import_tokenizers().decoders.DecodeStream(skip_special_tokens=True)
-        return lambda token: stream.step(self.tokenizer, token) or ""
+    def lost(self, text):
+        """How many characters of a text have no token."""
+        return self.losses.of(text)
+
+    def pieces(self):
+        return TokenPieces(self.tokenizer)
 
 
 def json_of(path):
     """Of a file in a model's folder; an empty dict where there is none."""
-    if not path.exists():
-        return {}
-    try:
-        with reading(path, "settings"):
-            value = json.loads(path.read_bytes())
-    except BadInput as error:
-        raise InvalidInput(str(error)) from error
-    except ValueError as error:
-        raise InvalidInput(f"'{shown(path)}' is no JSON ({error}); download the model again") \
-            from error
-    if not isinstance(value, dict):
-        raise InvalidInput(f"'{shown(path)}' holds no JSON object; download the model again")
-    return value
+    with invalid_input():
+        return read_object(path)
 
 
 def end_tokens(folder):
@@ -82,7 +138,7 @@ def text_of(folder, vocabulary, tokenizer=None):
     path = Path(tokenizer) if tokenizer is not None else folder / "tokenizer.json"
     if tokenizer is None and not path.exists():
         if vocabulary == BYTE_VOCABULARY:
-            return ByteText()
+            return ByteText(folder)
         raise InvalidInput(f"'{shown(folder)}' has no tokenizer.json, and its vocabulary of "
                            f"{vocabulary} is not that of bytes ({BYTE_VOCABULARY}); give the "
                            "tokenizer that the model was trained with")

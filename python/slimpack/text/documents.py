@@ -9,6 +9,7 @@ import zlib
 from dataclasses import dataclass
 
 from slimpack.text.errors import BadDocument, BadInput, cannot_read, reading, shown
+from slimpack.text.inputs import BOM, is_compressed
 
 BATCH_BYTES = 1 << 20
 BATCH_DOCUMENTS = 4096  # at most, of text files and of Parquet
@@ -56,7 +57,7 @@ def read_text(inputs, start):
             yield Batch("text", data, names, 1, Position(at), 0)
             data, names, size = [], [], 0
         with inputs[at].open() as file, reading(inputs[at].path, "input"):
-            data.append(file.read())
+            data.append(file.read().removeprefix(BOM))
         names.append(shown(inputs[at].path))
         size += inputs[at].size
         at += 1
@@ -82,7 +83,7 @@ def read_lines(source, start):
     name = shown(source.path)
     offset, line = start.offset, start.line
     with source.open() as file:
-        stream = gzip.GzipFile(fileobj=file) if source.path.endswith(".gz") else file
+        stream = gzip.GzipFile(fileobj=file) if is_compressed(source.path) else file
         try:
             stream.seek(offset)
             for data in whole_lines(stream):
@@ -208,8 +209,8 @@ def decoded(data, place, line=None):
                           "convert the input to UTF-8 (iconv), or leave it out") from error
 
 
-def field_of(line, place, field):
-    """The text in a line of JSON."""
+def value_of(line, place, field):
+    """The value of a field in a line of JSON."""
     try:
         value = json.loads(decoded(line, place))
     except (ValueError, RecursionError) as error:
@@ -220,10 +221,20 @@ def field_of(line, place, field):
     if field not in value:
         raise BadDocument(f"{place}: no field '{field}', the object has {listed(value)}; give "
                           "--field, or mend the line")
-    text = value[field]
+    return value[field]
+
+
+def field_of(line, place, field):
+    """The text in a line of JSON."""
+    text = value_of(line, place, field)
     if not isinstance(text, str):
         raise BadDocument(f"{place}: field '{field}' is {shortened(text)}, no string; give "
                           "--field, or mend the line")
+    return require_characters(text, place, field)
+
+
+def require_characters(text, place, field):
+    """The text, if it is UTF-8: JSON can write halves of characters."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -231,6 +242,15 @@ def field_of(line, place, field):
                           f"\\u{ord(text[error.start]):04x} at position {error.start}, which is no "
                           "character; mend or remove the line") from error
     return text
+
+
+def lines_of(data, first=1):
+    """(number, line) of all lines that are not blank. Files may be joined, so that each line may begin with
+    the mark of UTF-8."""
+    for number, line in enumerate(data.split(NEWLINE), first):
+        line = line.removeprefix(BOM)
+        if line.strip():
+            yield number, line
 
 
 def shortened(value, most=40):
@@ -244,10 +264,9 @@ def documents_of(batch, field):
         for name, data in zip(batch.names, batch.data):
             yield f"'{name}'", decoded(data, f"'{name}'", line=1)
     elif batch.format == "jsonl":
-        for line, data in enumerate(batch.data[0].split(NEWLINE), batch.first):
-            if data.strip():
-                place = f"'{batch.names[0]}': line {line}"
-                yield place, field_of(data, place, field)
+        for line, data in lines_of(batch.data[0], batch.first):
+            place = f"'{batch.names[0]}': line {line}"
+            yield place, field_of(data, place, field)
     else:
         for row, data in enumerate(batch.data, batch.first):
             place = f"'{batch.names[0]}': row {row}"

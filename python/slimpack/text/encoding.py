@@ -7,6 +7,7 @@ import numpy as np
 
 from slimpack.text.documents import Position, documents_of
 from slimpack.text.errors import BadDocument
+from slimpack.text.losses import Losses
 from slimpack.text.tokenizer import load
 
 UINT16_VOCABULARY = 65_500  # Megatron stores smaller ones as uint16
@@ -17,6 +18,26 @@ def stored_type(vocabulary):
     return np.dtype("<u2" if vocabulary < UINT16_VOCABULARY else "<i4")
 
 
+@dataclass
+class Findings:
+    """What is worth a word of some documents."""
+
+    empty: int = 0  # documents left out, as they have no token
+    first_empty: str | None = None  # place of the first of these
+    lost_characters: int = 0  # that no token stands for
+    lossy: int = 0  # documents that have some
+    first_lossy: str | None = None
+    ended: int = 0  # documents whose text ends with the end of a document already
+
+    def add(self, others):
+        self.empty += others.empty
+        self.first_empty = self.first_empty or others.first_empty
+        self.lost_characters += others.lost_characters
+        self.lossy += others.lossy
+        self.first_lossy = self.first_lossy or others.first_lossy
+        self.ended += others.ended
+
+
 @dataclass(frozen=True)
 class EncodedBatch:
     """What a batch adds to the dataset."""
@@ -25,8 +46,7 @@ class EncodedBatch:
     tokens: bytes  # in the dataset's type
     documents: int
     text_bytes: int
-    empty: int  # documents left out
-    first_empty: str | None  # place of the first of these
+    findings: Findings
     end: Position
     read: int
 
@@ -34,31 +54,45 @@ class EncodedBatch:
 class Encoder:
     def __init__(self, tokenizer, field):
         self.tokenizer = load(tokenizer.json)
+        self.losses = Losses(self.tokenizer)
         self.vocabulary = tokenizer.vocabulary
-        self.end = [] if tokenizer.end is None or tokenizer.ends_itself else [tokenizer.end_id]
+        self.end, self.end_id = tokenizer.end, tokenizer.end_id
+        self.ends_itself = tokenizer.ends_itself
         self.field = field
         self.type = stored_type(tokenizer.vocabulary)
 
     def encode(self, batch):
-        places, texts, empty = [], [], []
+        places, texts, found = [], [], Findings()
         for place, text in documents_of(batch, self.field):
             if text:
                 places.append(place)
                 texts.append(text)
             else:
-                empty.append(place)
+                found.add(Findings(empty=1, first_empty=place))
         lengths, tokens = [], []
-        for place, ids in zip(places, self.ids(places, texts)):
+        for place, text, ids in zip(places, texts, self.ids(places, texts)):
+            if lost := self.losses.of(text):
+                found.add(Findings(lost_characters=lost, lossy=1, first_lossy=place))
             if not ids:
-                empty.append(place)
+                found.add(Findings(empty=1, first_empty=place))
                 continue
-            stored = self.stored(place, ids + self.end)
+            stored = self.stored(place, self.ended(ids, text, found))
             lengths.append(len(stored))
             tokens.append(stored.tobytes())
         return EncodedBatch(
             np.array(lengths, "<i4").tobytes(), b"".join(tokens), len(lengths),
-            sum(len(text.encode()) for text in texts), len(empty), empty[0] if empty else None,
-            batch.end, batch.read)
+            sum(len(text.encode()) for text in texts), found, batch.end, batch.read)
+
+    def ended(self, ids, text, found):
+        """The ids with one end of the document. A text that ends with it, and with white space behind it
+        at most, has it already."""
+        if self.end is None:
+            return ids
+        has_end = text.rstrip().endswith(self.end) and ids.count(self.end_id) > self.ends_itself
+        if not has_end:
+            return ids if self.ends_itself else [*ids, self.end_id]
+        found.add(Findings(ended=1))
+        return ids[:-1] if self.ends_itself else ids
 
     def ids(self, places, texts):
         """The ids of each text as if it were alone."""

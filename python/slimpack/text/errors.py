@@ -29,6 +29,8 @@ def shown(path):
 
 
 def cannot_read(path, what, error, remedy="check the path"):
+    if isinstance(error.filename, (str, bytes)):  # below a folder it is not the path that was given
+        path = error.filename
     return BadInput(f"cannot read {what} '{shown(path)}': {error.strerror or error}; {remedy}")
 
 

@@ -2,14 +2,19 @@
 
 import errno
 import fnmatch
+import json
 import os
 import stat
 from dataclasses import dataclass
 
 from slimpack.text.errors import BadInput, reading, shown
 
+BOM = b"\xef\xbb\xbf"  # the mark that some programs put before UTF-8; no part of the text
+
 EXCLUDED_FOLDERS = (".*", "__pycache__", "site-packages")
-ENDINGS = {".jsonl": "jsonl", ".jsonl.gz": "jsonl", ".parquet": "parquet"}
+LINES = (".jsonl", ".ndjson", ".jsonlines")  # a document on each line
+ENDINGS = {**dict.fromkeys(LINES, "jsonl"), **dict.fromkeys((f"{ending}.gz" for ending in LINES), "jsonl"),
+           ".parquet": "parquet"}
 # Such a file may hold one document, a list of them or one on each line.
 UNCLEAR_ENDINGS = (".json", ".json.gz")
 COMPRESSED_ENDINGS = (".gz", ".zst", ".xz", ".bz2", ".zip")
@@ -40,19 +45,53 @@ class Input:
         return file
 
 
+FIRST_LINES = 1 << 22  # bytes in which two lines are looked for
+
+
+def is_compressed(path):
+    """By its name."""
+    return path.lower().endswith(".gz")
+
+
+def ending_format(path):
+    """What the ending of a name says, in capitals or not; None where it says nothing."""
+    return next((name for ending, name in ENDINGS.items() if path.lower().endswith(ending)), None)
+
+
 def format_of(path, wanted):
     if wanted != "auto":
         return wanted
-    for ending, name in ENDINGS.items():
-        if path.endswith(ending):
-            return name
-    if path.endswith(UNCLEAR_ENDINGS):
+    if (name := ending_format(path)) is not None:
+        return name
+    path_lower = path.lower()
+    if path_lower.endswith(UNCLEAR_ENDINGS):
         raise BadInput(f"'{shown(path)}' does not tell by its name what it holds; give --format "
                        "jsonl (an object on each line) or --format text (one document)")
-    if path.endswith(COMPRESSED_ENDINGS):
+    if path_lower.endswith(COMPRESSED_ENDINGS):
         raise BadInput(f"'{shown(path)}' is compressed by its name, and only JSON lines are read "
                        "compressed, by gzip; decompress it, or leave it out (--glob)")
+    if holds_json_lines(path):
+        raise BadInput(f"'{shown(path)}' holds JSON lines, though its name does not say so; give --format "
+                       "jsonl (an object on each line) or --format text (one document)")
     return "text"
+
+
+def holds_json_lines(path):
+    """Whether the first two lines of a file are JSON objects, so that it is hardly one text."""
+    with open(path, "rb") as file:
+        if not file.peek(256)[:256].removeprefix(BOM).lstrip().startswith(b"{"):
+            return False
+        lines = [line for line in file.read(FIRST_LINES).removeprefix(BOM).split(b"\n") if line.strip()]
+    return len(lines) >= 2 and all(map(is_object, lines[:2]))
+
+
+def is_object(line):
+    if not line.lstrip().startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def is_glob_match(name, pattern):

@@ -27,11 +27,12 @@ from pathlib import Path
 import numpy as np
 
 from slimpack.text.documents import Position
+from slimpack.text.encoding import Findings
 from slimpack.text.errors import BadInput, shown, writing
 from slimpack.text.index import write_index
 
 FORMAT = "slimpack-partial-dataset"
-VERSION = 1
+VERSION = 2
 NOTE_SECONDS = 2.0
 FILES = ("build.json", "progress.json", "tokens.bin", "lengths.bin", "tokenizer.json", "index.idx")
 
@@ -45,8 +46,7 @@ class State:
     documents: int = 0
     tokens: int = 0
     read: int = 0  # bytes of the inputs
-    empty: int = 0  # documents left out
-    first_empty: str | None = None
+    findings: Findings = field(default_factory=Findings)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,8 @@ class Partial:
             return
         try:
             noted = json.loads(file.read_bytes())
-            self.state = State(**{**noted, "position": Position(**noted["position"])})
+            self.state = State(**{**noted, "position": Position(**noted["position"]),
+                                  "findings": Findings(**noted["findings"])})
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(f"'{shown(file)}' is damaged ({error}); start again with --restart") \
                 from error
@@ -238,8 +239,7 @@ class Partial:
         state.position = batch.end
         state.documents += batch.documents
         state.tokens += len(batch.tokens) // self.stored_type.itemsize
-        state.empty += batch.empty
-        state.first_empty = state.first_empty or batch.first_empty
+        state.findings.add(batch.findings)
         if time.monotonic() - self.noted >= NOTE_SECONDS:
             self.note()
 

@@ -1,11 +1,11 @@
 """Hugging Face tokenizers: loading one, training one, and which token ends a document."""
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from slimpack.text.errors import BadInput, reading, shown
+from slimpack.text.special_tokens import SpecialTokens, read_special_tokens
 
 END_OF_TEXT = "<|endoftext|>"
 # The end of a text in tokenizers that do not say so themselves.
@@ -15,13 +15,18 @@ MIN_TRAINED = 257  # the bytes and the end of text
 
 @dataclass(frozen=True)
 class TokenizerText:
-    """A tokenizer.json as it was read once, so that all processes have the same."""
+    """A tokenizer.json as it was read once, with the special tokens of the files beside it, so that all
+    processes have the same."""
 
     json: str
     vocabulary: int  # largest id + 1
     end: str | None  # the token that ends a document
     end_id: int | None
     ends_itself: bool = False  # its template has put `end` behind every text already
+    end_is_usual: bool = False  # nothing names `end`: it has a usual name
+    has_dropout: bool = False  # the tokenizer.json asks for random tokens, which no text gets here
+    special: SpecialTokens | None = None  # what the files beside it declare
+    lacking: frozenset = frozenset()  # of these the texts that have no id in any file
 
     @property
     def checksum(self):
@@ -38,37 +43,41 @@ def import_tokenizers():
 
 
 def load(text):
-    """A tokenizer that neither shortens nor pads what it is given."""
+    """A tokenizer that neither shortens nor pads what it is given, and gives it the same tokens always."""
     tokenizer = import_tokenizers().Tokenizer.from_str(text)
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    if has_dropout(tokenizer):
+        tokenizer.model.dropout = None
     return tokenizer
 
 
-def declared_end(folder):
-    """What tokenizer_config.json beside the tokenizer calls its end of text, if it does."""
-    try:
-        value = json.loads((folder / "tokenizer_config.json").read_bytes())["eos_token"]
-        return value["content"] if isinstance(value, dict) else value
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def has_dropout(tokenizer):
+    return bool(getattr(tokenizer.model, "dropout", None))
 
 
-def end_of_document(path, vocabulary, wanted, append):
-    """The token that ends every document; None when it is not known or not wanted."""
+def end_of_document(path, vocabulary, special, lacking, wanted=None, append=None):
+    """(the token that ends every document, whether that is a guess by its name); None when it is not known
+    or not wanted."""
     if append is False:
-        return None
+        return None, False
     if wanted is not None:
         if wanted not in vocabulary:
             raise BadInput(f"--eod-token: '{path}' has no token '{wanted}'; give one that it has")
-        return wanted
-    for token in (declared_end(Path(path).parent), *KNOWN_ENDS):
-        if isinstance(token, str) and token in vocabulary:
-            return token
+        return wanted, False
+    named = special.names.get("eos_token")
+    if named is not None and named.content in lacking:
+        raise BadInput(f"'{shown(special.files['eos_token'])}' names the eos_token '{named.content}', which "
+                       f"'{path}' lacks; mend the name, or give --eod-token to 'slimpack data build'")
+    if named is not None and named.content in vocabulary:
+        return named.content, False
+    for token in KNOWN_ENDS:
+        if token in vocabulary:
+            return token, True
     if append:
         raise BadInput(f"--append-eod: '{path}' does not say which token ends a text; give "
                        "--eod-token")
-    return None
+    return None, False
 
 
 def read_tokenizer(path, wanted_end=None, append=None):
@@ -79,28 +88,34 @@ def read_tokenizer(path, wanted_end=None, append=None):
     name = shown(file)
     with reading(file, "tokenizer"):
         data = file.read_bytes()
-    import_tokenizers()
+    library = import_tokenizers()
     try:
-        text = data.decode()
-        tokenizer = load(text)
-    except BadInput:
-        raise
+        text = data.decode("utf-8-sig")
+        tokenizer = library.Tokenizer.from_str(text)
     except Exception as error:  # the library has no type of its own
         reason = " ".join(str(error).split())
         raise BadInput(f"'{name}' is no tokenizer ({reason}); give the tokenizer.json of a Hugging "
                        "Face model") from error
+    special = read_special_tokens(file.parent, is_byte_level(tokenizer))
+    is_changed, lacking = special.add_to(tokenizer, library)
     ids = tokenizer.get_vocab(with_added_tokens=True)
     if not ids:
         raise BadInput(f"'{name}' has no tokens; give the tokenizer.json of a Hugging Face model")
-    end = end_of_document(name, ids, wanted_end, append)
-    return described(tokenizer, text, end)
+    end, is_usual = end_of_document(name, ids, special, lacking, wanted_end, append)
+    return described(tokenizer, tokenizer.to_str() if is_changed else text, end, end_is_usual=is_usual,
+                     has_dropout=has_dropout(tokenizer), special=special, lacking=frozenset(lacking))
 
 
-def described(tokenizer, text, end):
+def is_byte_level(tokenizer):
+    """Whether one of its parts maps bytes to characters."""
+    return "ByteLevel" in f"{tokenizer.pre_tokenizer}{tokenizer.decoder}"
+
+
+def described(tokenizer, text, end, **more):
     ids = tokenizer.get_vocab(with_added_tokens=True)
     end_id = None if end is None else ids[end]
     return TokenizerText(text, max(ids.values()) + 1, end, end_id,
-                         end is not None and ends_itself(tokenizer, end_id))
+                         end is not None and ends_itself(tokenizer, end_id), **more)
 
 
 def ends_itself(tokenizer, end_id):

@@ -1,0 +1,153 @@
+"""The special tokens that the files beside a tokenizer.json declare, read as transformers reads them.
+
+1. tokenizer_config.json names tokens ("eos_token" and the like), and may describe added tokens by id
+   (added_tokens_decoder).
+2. Where it describes none, the names in special_tokens_map.json replace its own, and added_tokens.json
+   has the ids.
+3. Names that no file has are those of the tokenizer's class.
+"""
+
+import json
+from dataclasses import dataclass
+
+from slimpack.text.errors import BadInput, reading, shown
+from slimpack.text.tokenizer_classes import class_tokens
+
+CONFIG, MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def read_object(file):
+    """The JSON object in a file; an empty dict where there is no file. Raises BadInput."""
+    try:
+        with reading(file, "settings"):
+            value = json.loads(file.read_bytes())
+    except BadInput as error:
+        if isinstance(error.__cause__, FileNotFoundError) and not file.is_symlink():
+            return {}
+        raise
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"'{shown(file)}' is no JSON ({error}); mend it, or download the model again") \
+            from error
+    if not isinstance(value, dict):
+        raise BadInput(f"'{shown(file)}' holds no JSON object; mend it, or download the model again")
+    return value
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as a file describes it. `flags` are those of tokenizers.AddedToken, where they are given."""
+
+    content: str
+    flags: tuple = ()
+
+    def added(self, library, special):
+        flags = dict(self.flags)
+        return library.AddedToken(self.content, **{**flags, "special": special or flags.get("special", False)})
+
+
+@dataclass(frozen=True)
+class SpecialTokens:
+    """names: "eos_token" and the like → Token, without those that are null. files: name → the file that
+    has it. extra: further special tokens. described: id → Token."""
+
+    names: dict
+    files: dict
+    extra: list
+    described: dict
+
+    def texts(self):
+        """Name → text, as chat templates see them."""
+        return {name: token.content for name, token in self.names.items()}
+
+    def add_to(self, tokenizer, library):
+        """Makes the tokenizer know them, as transformers does. Returns (whether that changes it, the texts
+        that have no id in any file, and so the next free ones). Raises BadInput where a file gives another
+        id than the tokenizer can give."""
+        named = {token.content for token in self.names.values()}
+        before = {repr(token) for token in tokenizer.get_added_tokens_decoder().values()}
+        for id, token in sorted(self.described.items()):
+            if repr(token.added(library, False)) in before:
+                continue
+            is_new = tokenizer.token_to_id(token.content) is None
+            tokenizer.add_tokens([token.added(library, token.content in named)])
+            given = tokenizer.token_to_id(token.content)
+            if is_new and given != id:
+                raise BadInput(f"'{shown(self.files['added'])}' gives the token '{token.content}' the id {id}, "
+                               f"the tokenizer's next id is {given}; mend the file, or download the model again")
+        added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+        lacking = set()
+        for token in (*(self.names[name] for name in self.names if name in self.files), *self.extra):
+            if token.content in added:
+                continue
+            if tokenizer.token_to_id(token.content) is None:
+                lacking.add(token.content)
+            tokenizer.add_tokens([token.added(library, True)])
+            added.add(token.content)
+        after = {repr(token) for token in tokenizer.get_added_tokens_decoder().values()}
+        return after != before, lacking
+
+
+def read_special_tokens(folder, is_byte_level=False):
+    """The SpecialTokens of the files in a folder. is_byte_level: whether its tokenizer.json is."""
+    file = folder / CONFIG
+    config = read_object(file)
+    files = dict.fromkeys(config, file)
+    described = _described(config.get("added_tokens_decoder"), file)
+    files["added"] = file
+    names = {**class_tokens(config, read_object(folder / "config.json"), is_byte_level), **config}
+    if "added_tokens_decoder" not in config:
+        of_map = read_object(folder / MAP)
+        names.update(of_map)
+        files.update(dict.fromkeys(of_map, folder / MAP))
+    extra = names.get("extra_special_tokens") or names.get("additional_special_tokens") or []
+    if isinstance(extra, dict):  # names of a model's own
+        names.update(extra)
+        extra = []
+    if not isinstance(extra, list):
+        raise BadInput(f"'{shown(file)}': the extra special tokens are no list; mend the file, or download "
+                       "the model again")
+    tokens = {name: token for name, value in names.items()
+              if (token := _named(name, value, files.get(name, file))) is not None}
+    extra = [_token(value, "extra_special_tokens", file) for value in extra]
+    if "added_tokens_decoder" not in config and (ids := read_object(folder / ADDED)):
+        files["added"] = folder / ADDED
+        described = _of_ids(ids, {token.content for token in (*tokens.values(), *extra)}, folder / ADDED)
+    return SpecialTokens(tokens, files, extra, described)
+
+
+def _named(name, value, file):
+    """The Token of a name; None for what names none."""
+    if name in NAMES:
+        return None if value is None else _token(value, name, file)
+    of_tokens = isinstance(value, str) or (isinstance(value, dict) and "content" in value)
+    return _token(value, name, file) if name.endswith("_token") and of_tokens else None
+
+
+def _token(value, name, file):
+    content = value.get("content") if isinstance(value, dict) else value
+    if not isinstance(content, str) or not content:
+        raise BadInput(f"'{shown(file)}': {name} is {json.dumps(value)}, it must be the text of a token; mend "
+                       "the file, or download the model again")
+    if not isinstance(value, dict):
+        return Token(content)
+    return Token(content, tuple((flag, bool(value[flag])) for flag in FLAGS if flag in value))
+
+
+def _described(ids, file):
+    """id → Token, of added_tokens_decoder."""
+    if ids is None:
+        return {}
+    if not isinstance(ids, dict) or not all(str(id).isdecimal() for id in ids):
+        raise BadInput(f"'{shown(file)}': added_tokens_decoder must have a token by each id; mend the file, or "
+                       "download the model again")
+    return {int(id): _token(value, f"added token {id}", file) for id, value in ids.items()}
+
+
+def _of_ids(ids, special, file):
+    """id → Token, of added_tokens.json, which says nothing of tokens but their ids."""
+    if not all(type(id) is int for id in ids.values()):
+        raise BadInput(f"'{shown(file)}' must have the id of each token; mend the file, or download the model "
+                       "again")
+    return {id: Token(content, (("special", content in special),)) for content, id in ids.items()}
