@@ -13,6 +13,8 @@ PROGRAM_ALONE := $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DSLIMPACK_TESTS=OFF 
 # What runs on the stand-in for NCCL.
 BLOCKING := tests/apps/blocking_processes_test.py tests/packflow/step/process_blocking_test.py \
             tests/torch_pipeline/blocking_steps_test.py
+# A terminal shows one line of progress. A log of it would be long lines: there warnings alone.
+QUIETLY := $(if $(MAKE_TERMOUT),,-- --quiet)
 FUZZ_SECONDS ?= 60
 SAMPLE ?= 1
 FUZZ_INPUTS := 2000
@@ -38,7 +40,8 @@ configure-tests: setup-tests
 	  -DSLIMPACK_BENCH=ON > /dev/null
 
 build: configure  ## build the program, build/release/slimpack, and its Python package
-	@cmake --build $(BUILD) -j $(JOBS) --target slimpack slimpack_python
+	@test -f $(BUILD)/slimpack || echo "building, which takes some minutes the first time"
+	@cmake --build $(BUILD) -j $(JOBS) --target slimpack slimpack_python $(QUIETLY)
 	@$(PYTHON) -c 'import site, sys; open(site.getsitepackages()[0] + "/slimpack-build.pth", "w").write(sys.argv[1])' \
 	  "$(CURDIR)/$(BUILD)/python"  # where this interpreter finds the package
 

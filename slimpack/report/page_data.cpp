@@ -62,8 +62,8 @@ Json about(const ReportSource& source) {
     add("step", grouped(source.measured->step));
   }
   add("sequences",
-      fmt::format("{} with {} tokens", grouped(static_cast<std::int64_t>(plan.lengths.size())),
-                  grouped(total_tokens(plan.lengths).count())));
+      fmt::format("{} with {}", grouped(static_cast<std::int64_t>(plan.lengths.size())),
+                  counted(total_tokens(plan.lengths).count(), "token")));
   add("context", grouped(source.limits().context.count()) + " tokens");
   if (const auto cap = source.limits().memory_cap)
     add("memory cap", human_bytes(*cap) + " of activations on a rank");

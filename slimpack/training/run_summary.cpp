@@ -42,6 +42,9 @@ std::string planning_text(const std::vector<StepFigures>& steps) {
     planning += f.planning_time;
     waiting += f.planning_wait;
   }
+  if (waiting == Nanos(0))
+    return fmt::format("planning took {}, and training never waited for it",
+                       human_duration(planning));
   return fmt::format("planning took {}, of which training waited {} ({} of it for the first step)",
                      human_duration(planning), human_duration(waiting),
                      human_duration(steps.front().planning_wait));

@@ -184,11 +184,8 @@ std::optional<CompletedStep> TrainingRun::next() {
   ++after.steps;
   after.tokens += total_tokens(lengths_of(ready->batch.sequences));
   if (limits_.allow_another(after)) maker_->start(followed_speeds());
-  CompletedStep done;
+  CompletedStep done = run(*std::move(ready), OptimizerUpdate{config_.train, progress_.steps});
   done.step = progress_.steps;
-  done.result = engine_->run(ready->planned.plan, ready->planned.lowered, ready->batch.tokens,
-                             OptimizerUpdate{config_.train, progress_.steps});
-  done.ready = *std::move(ready);
   progress_ = after;
   progress_.limit = limits_.token_limit_reached(progress_);
   watch(done);
@@ -230,6 +227,13 @@ ReadyStep TrainingRun::planned_again(const StepBatch& batch, PlannerKind planner
 StepResult TrainingRun::rerun(const ReadyStep& ready, ClockKind clock) {
   return engine_->run(ready.planned.plan, ready.planned.lowered, ready.batch.tokens, std::nullopt,
                       clock);
+}
+
+CompletedStep TrainingRun::run(ReadyStep ready, const OptimizerUpdate& update) {
+  CompletedStep done;
+  done.result = engine_->run(ready.planned.plan, ready.planned.lowered, ready.batch.tokens, update);
+  done.ready = std::move(ready);
+  return done;
 }
 
 }  // namespace slimpack

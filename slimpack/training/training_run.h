@@ -83,6 +83,7 @@ class TrainingRun {
   [[nodiscard]] const std::vector<std::string>& changed_settings() const { return origin_.changed; }
 
  private:
+  [[nodiscard]] CompletedStep run(ReadyStep ready, const OptimizerUpdate& update);
   /// Learns the ranks' speeds from a step; tells the listener what changes, and drift once.
   void watch(const CompletedStep& done);
   /// With which the next step is planned; empty = as the configuration has them.

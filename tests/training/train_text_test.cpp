@@ -39,6 +39,12 @@ TEST(StepLine, HasWhatFits) {
   EXPECT_EQ(line(kAnyColumns), line(120));
 }
 
+TEST(StepLine, HasWordsThatAreCounted) {
+  StepFigures f = step_of(2, 5.23391, 4600);
+  f.documents = 1;
+  EXPECT_TRUE(step_line(f, {0, 20, Nanos(9'600'000'000)}, kAnyColumns).ends_with("in 1 doc"));
+}
+
 TEST(StepLine, TellsAWaitForThePlanFromAMillisecondOn) {
   StepFigures f = step_of(2, 5.23391, 4600);
   const auto line = [&] { return step_line(f, {0, 20, Nanos(9'600'000'000)}, kAnyColumns); };
@@ -57,6 +63,8 @@ TEST(StepLine, OfTheLastStepSaysHowLongAllTook) {
 RunSummary two_steps() {
   RunSummary summary;
   summary.steps = {step_of(1, 5.5, 4500), step_of(2, 3.7, 4600)};
+  summary.steps[0].planning_wait = Nanos(2'000'000);
+  summary.steps[1].planning_wait = Nanos(1'000'000);
   summary.evaluations = {{0, {}}, {2, {}}};
   summary.evaluations[0].result.loss = 5.6;
   summary.evaluations[1].result.loss = 3.9;
@@ -84,8 +92,8 @@ medians of 1 run each, by turns, in virtual time (a core for every rank)
 ranks wait 3.7% of the step sliced, 21.0% packed
 sliced is 1.22 × as fast as fixed packing + 1F1B on these documents
 
-planning took 42.0 ms, of which training waited 0 ns (0 ns of it for the first
-step)
+planning took 42.0 ms, of which training waited 3.0 ms (2.0 ms of it for the
+first step)
 
 written:
   runs/demo/metrics.jsonl
@@ -108,11 +116,21 @@ medians of 1 run each, by turns, in virtual time (a core for every rank)
 ranks wait 3.7% of the step sliced, 21.0% packed
 sliced is 1.22 × as fast as fixed packing + 1F1B on these documents
 
-planning took 42.0 ms, of which training waited 0 ns (0 ns of it for the first step)
+planning took 42.0 ms, of which training waited 3.0 ms (2.0 ms of it for the first step)
 
 written:
   runs/demo/metrics.jsonl
 )";
+
+TEST(RunSummary, OfAStepThatNeverWaitedForItsPlanHasNoTimesOfNothing) {
+  RunSummary summary;
+  summary.steps = {step_of(1, 5.5, 4500)};
+  const std::string text = summary_text(summary, kAnyColumns);
+  EXPECT_NE(text.find("planning took 21.0 ms, and training never waited for it\n"),
+            std::string::npos);
+  EXPECT_NE(text.find(" in 1 step\n"), std::string::npos);
+  EXPECT_EQ(text.find("by turns"), std::string::npos);  // nothing was compared
+}
 
 TEST(RunSummary, FitsNarrowAndWideTerminals) {
   EXPECT_EQ(summary_text(two_steps(), 80), kAt80);
