@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,12 +8,12 @@
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
-#include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/profile/pass_ratios.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/configured_profile.h"
+#include "slimpack/training/console.h"
 
 namespace slimpack {
 namespace {
@@ -76,20 +75,6 @@ std::string merge_table(const Costs& cost) {
   return "\n" + table.text();
 }
 
-/// A line on stderr for a part that takes long.
-class RunProgress {
- public:
-  void tell(std::string_view part, std::int64_t done, std::int64_t all) {
-    if (done == 1)
-      line_.emplace(stderr, progress_style(stderr), fmt::format("measuring the {}", part), all);
-    line_->advance();
-    if (done == all) line_.reset();
-  }
-
- private:
-  std::optional<Progress> line_;
-};
-
 }  // namespace
 
 void profile(const ProfileArguments& arguments) {
@@ -105,7 +90,7 @@ void profile(const ProfileArguments& arguments) {
   if (kept.goes_on())
     tell(fmt::format("going on with the measurements in {}.partial", arguments.out));
   options.kept = &kept;
-  RunProgress progress;
+  MeasuringLine progress(stderr);
   options.on_run = [&](std::string_view part, std::int64_t done, std::int64_t all) {
     progress.tell(part, done, all);
   };

@@ -14,8 +14,8 @@
 namespace slimpack {
 namespace {
 
-/// A shorter check of tokens writes no last line.
-constexpr Nanos kLongCheck(1'000'000'000);
+/// What takes less writes no last line of progress.
+constexpr Nanos kLong(1'000'000'000);
 /// A shorter wait is that of handing over a plan that was ready.
 constexpr Nanos kRealWait(1'000'000);
 
@@ -46,6 +46,17 @@ std::string step_line(const StepFigures& f, const StepPlace& place, int columns)
   return line;
 }
 
+void MeasuringLine::tell(std::string_view part, std::int64_t done, std::int64_t all) {
+  if (done == 1) {
+    start_ = monotonic_now();
+    line_.emplace(out_, progress_style(out_), fmt::format("measuring the {}", part), all);
+  }
+  line_->advance();
+  if (done < all) return;
+  if (monotonic_now() - start_ >= kLong) line_->finish();
+  line_.reset();
+}
+
 void Console::note(std::string_view topic, const std::string& text) {
   const std::string line = topic.empty() ? text : fmt::format("{}: {}", topic, text);
   // Folded lines are indented to the end of the topic.
@@ -62,7 +73,7 @@ void Console::tokens_checked(const std::filesystem::path& prefix, Tokens checked
   if (checked > check_->checked) check_->progress.advance((checked - check_->checked).count());
   check_->checked = checked;
   if (checked < all) return;
-  if (monotonic_now() - check_->start >= kLongCheck) check_->progress.finish();
+  if (monotonic_now() - check_->start >= kLong) check_->progress.finish();
   check_.reset();
 }
 

@@ -1,9 +1,12 @@
 // Shows a training run to people at a terminal.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "slimpack/base/progress.h"
 #include "slimpack/packflow/ranks/world.h"
@@ -16,14 +19,32 @@ namespace slimpack {
 [[nodiscard]] std::string step_line(const StepFigures& figures, const StepPlace& place,
                                     int columns);
 
+/// A line on what is measured of the machine, for a part after the other.
+class MeasuringLine {
+ public:
+  /// Does not own `out`, which must outlive this.
+  explicit MeasuringLine(std::FILE* out) : out_(out) {}
+
+  /// As ProfileOptions::on_run.
+  void tell(std::string_view part, std::int64_t done, std::int64_t all);
+
+ private:
+  std::FILE* out_;
+  Nanos start_;
+  std::optional<Progress> line_;
+};
+
 /// Writes a line for each call, fitted to the terminal's width.
 class Console final : public TrainingListener {
  public:
   /// Does not own `out`, which must outlive this.
-  explicit Console(std::FILE* out) : out_(out) {}
+  explicit Console(std::FILE* out) : out_(out), measuring_(out) {}
 
   void note(std::string_view topic, const std::string& text) override;
   void tokens_checked(const std::filesystem::path& prefix, Tokens checked, Tokens all) override;
+  void measuring(std::string_view part, std::int64_t done, std::int64_t all) override {
+    measuring_.tell(part, done, all);
+  }
   void step(const StepFigures& figures, const StepPlace& place) override;
   void evaluation(const EvaluationFigures& figures) override;
 
@@ -36,6 +57,7 @@ class Console final : public TrainingListener {
   };
 
   std::FILE* out_;
+  MeasuringLine measuring_;
   std::unique_ptr<Check> check_;
 };
 

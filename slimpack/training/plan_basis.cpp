@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,10 @@ Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreem
   const auto tell = [&](const std::string& line) {
     if (agreement.first()) listener.note("", line);
   };
+  if (agreement.first())
+    options.on_run = [&](std::string_view part, std::int64_t done, std::int64_t all) {
+      listener.measuring(part, done, all);
+    };
   if (agreement.alone() && !kept.empty()) return kept_or_measured(kept, options, tell);
   if (!agreement.alone()) options.job = {agreement.process(), rank_grid(p)};
   return measured_costs(std::move(options), tell);
