@@ -19,7 +19,7 @@ def pictures():
     """Names and texts."""
     from slimpack import _planner
 
-    tutorial = planned_step({"pp": 2, "dp": 4, "tp": 4}).timeline()
+    tutorial = planned_step().timeline()
     return {"packed-and-sliced.svg": packed_and_sliced(), "layouts.svg": layouts(), "sweep.svg": sweep(),
             "tutorial.svg": _planner.timelines_svg([("one step", tutorial)])}
 
@@ -28,7 +28,7 @@ def packed_and_sliced():
     """The picture of README.md and docs/index.md."""
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan.json"
-        planned_step({"pp": 4, "dp": 2, "tp": 4}).save(plan)
+        planned_step().save(plan)
         return drawn_by_program("report", plan)
 
 
@@ -61,12 +61,12 @@ def sweep():
         "packs=8,16,32,64,128,256,512,1024", "--over", "pp=2,4,8")
 
 
-def planned_step(parallel):
-    """A step of docs/tutorial.md on H100s."""
+def planned_step():
+    """The step of README.md and docs/tutorial.md on 32 H100s."""
     import slimpack
 
     documents = slimpack.read_lengths(ROOT / "examples" / "lengths.txt")
-    return slimpack.Job("llama-3.1-8b", parallel, "h100").plan(slimpack.split_documents(documents, 65536))
+    return slimpack.Job("llama-3.1-8b", {"pp": 2, "dp": 4, "tp": 4}, "h100").plan(slimpack.split_documents(documents, 65536))
 
 
 def main():

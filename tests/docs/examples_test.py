@@ -84,6 +84,27 @@ def require_in_order(wanted, printed):
     assert [line for line in wanted if not any(shows(line, other) for other in rest)] == []
 
 
+def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path):
+    """In a fresh folder with the repository's files; torchrun needs two machines."""
+    for name in ("examples", "models", "hardware", "slimpack", "python"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    text = with_changes((ROOT / "README.md").read_text(encoding="utf-8"), {
+        # Less of everything.
+        "s/= 32768/= 8192/": "s/= 32768/= 1024/; s/= 8192/= 512/; s/^steps = 20/steps = 4/",
+        "train.steps=40": "train.steps=8", "step-00000040": "step-00000008", "steps 3": "steps 1",
+    })
+    blocks = [block for language, _, block in BLOCK.findall(text.partition("## Commands")[2])
+              if language == "sh" and not block.startswith(("make", "torchrun"))]
+    printed = run("".join(SHELL.format(code=block) for block in blocks), tmp_path)
+    faster = [re.fullmatch(r"slimpack trains ([\d.]+) times as fast as .*", line) for line in printed]
+    assert [float(found[1]) > 1 for found in faster if found] == [True]  # the example shows a gain
+    for file in ("llama.json", "llama.html", "llama.svg", "sweep.svg", "trace.json", "mine/report.html",
+                 "again/report.html"):
+        assert (tmp_path / "runs" / file).stat().st_size > 0, file
+    assert len((tmp_path / "runs" / "mine" / "metrics.jsonl").read_text().splitlines()) >= 8
+    assert list((tmp_path / "runs" / "mine").rglob("events.out.tfevents*"))
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_python_examples_run_and_print_what_is_shown(page, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
