@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/output_options.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "apps/slimpack/untrainable_model.h"
@@ -30,7 +32,6 @@ namespace {
 
 struct CompareArguments : RunFile {
   StepSource source;
-  std::int64_t steps = 1;
   std::string json;
   std::vector<std::string> only;
 };
@@ -82,35 +83,38 @@ std::string other_layouts_text(int columns) {
       columns);
 }
 
-void compare_step(const CompareArguments& arguments, const Comparison& asked) {
+void compare_step(const CompareArguments& arguments, const Comparison& asked,
+                  const StepSamples& samples) {
   const StepPlanning& planning = asked.planning;
-  const StepLengths step = step_lengths(arguments.source, planning.config, arguments.config);
-  const std::vector<Job> jobs = planning.jobs_to_try(step.lengths);
+  const SequenceLengths& lengths = samples.steps.front();
+  const std::vector<Job> jobs = planning.jobs_to_try(lengths);
   const Job& job = jobs.front();
   std::vector<ComparedPlanner> rows;
   Progress progress(stderr, progress_style(stderr), "comparing planners",
-                    static_cast<std::int64_t>(asked.planners.size()));
+                    std::ssize(asked.planners));
   for (const std::string& planner : asked.planners) {
-    rows.push_back(compared(planner, jobs, step.lengths, asked.choices, planning.cost));
+    rows.push_back(compared(planner, jobs, lengths, asked.choices, planning.cost,
+                            [&] { progress.touch(); }));
     progress.advance();
   }
   progress.finish();
   if (!arguments.json.empty())
     write_file(
         arguments.json,
-        comparison_json(rows, step.source, job, asked.choices, planning.cost).dump(2) + "\n");
-  const int columns = output_columns(stdout);
-  fmt::print("{}, {}: {}\n{}\n{}\n\n{}{}\n",
-             counted(static_cast<std::int64_t>(step.lengths.size()), "sequence"),
-             counted(total_tokens(step.lengths).count(), "token"), step.source,
-             folded("data: " + step.long_documents, columns), job_text(job, planning.cost),
+        comparison_json(rows, samples.source, job, asked.choices, planning.cost).dump(2) + "\n");
+  std::FILE* const out = report_stream({arguments.json});
+  const int columns = output_columns(out);
+  fmt::print(out, "{}\n{}\n{}\n\n{}{}\n",
+             folded(fmt::format("{}, {}: {}", counted(std::ssize(lengths), "sequence"),
+                                counted(total_tokens(lengths).count(), "token"), samples.source),
+                    columns),
+             folded("data: " + samples.long_documents, columns), job_text(job, planning.cost),
              comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
 }
 
-void compare_many_steps(const CompareArguments& arguments, Comparison asked) {
+void compare_many_steps(const CompareArguments& arguments, Comparison asked,
+                        const StepSamples& samples) {
   StepPlanning& planning = asked.planning;
-  const StepSamples samples =
-      step_samples(arguments.source, planning.config, arguments.config, arguments.steps);
   const ParallelConfig& parallel = planning.config.parallel;
   if (!parallel.chooses_stages && !parallel.chooses_vocabulary)
     planning.layout = planning.layout_for(samples.steps.front());
@@ -118,28 +122,32 @@ void compare_many_steps(const CompareArguments& arguments, Comparison asked) {
   const Job& job = jobs.front();
   std::vector<PlannerSteps> rows;
   Progress progress(stderr, progress_style(stderr), "comparing planners",
-                    arguments.steps * static_cast<std::int64_t>(asked.planners.size()));
+                    std::ssize(samples.steps) * std::ssize(asked.planners));
   for (const std::string& planner : asked.planners) {
     PlannerSteps& row = rows.emplace_back(PlannerSteps{planner, {}});
     for (const SequenceLengths& lengths : samples.steps) {
-      row.steps.push_back(compared(planner, jobs, lengths, asked.choices, planning.cost));
+      row.steps.push_back(compared(planner, jobs, lengths, asked.choices, planning.cost,
+                                   [&] { progress.touch(); }));
       progress.advance();
     }
   }
   progress.finish();
   if (!arguments.json.empty()) write_file(arguments.json, steps_json(rows).dump(2) + "\n");
-  const int columns = output_columns(stdout);
-  fmt::print("{}\n{}\n{}\n\n{}{}\n", samples.source,
+  std::FILE* const out = report_stream({arguments.json});
+  const int columns = output_columns(out);
+  fmt::print(out, "{}\n{}\n{}\n\n{}{}\n", samples.source,
              folded("data: " + samples.long_documents, columns), job_text(job, planning.cost),
              steps_comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
 }
 
 void compare(const CompareArguments& arguments) {
   Comparison asked = comparison(arguments);
-  if (arguments.steps == 1)
-    compare_step(arguments, asked);
+  const StepSamples samples =
+      step_samples(arguments.source, asked.planning.config, arguments.config);
+  if (samples.steps.size() == 1)
+    compare_step(arguments, asked, samples);
   else
-    compare_many_steps(arguments, std::move(asked));
+    compare_many_steps(arguments, std::move(asked), samples);
 }
 
 std::string footer() {
@@ -151,7 +159,7 @@ std::string footer() {
          "the same simulator rates them. The others are tuned: each takes the best of what its "
          "user "
          "could set, as printed below the table. docs/baselines.md says how each was rebuilt.\n\n" +
-         kWithoutSource +
+         step_rule() + " Of several steps it says how their times spread."
          "\n\nExample, 4 stages and 8 replicas of 80 GB, against the two packings most in use:\n"
          "  slimpack compare run.toml --lengths lengths.txt \\\n"
          "      --set parallel.pp=4 --set parallel.dp=8 --set plan.memory_cap=80GB \\\n"
@@ -166,15 +174,10 @@ void add_compare_command(CLI::App& app) {
   const auto arguments = std::make_shared<CompareArguments>();
   add_run_file(*command, *arguments)->required();
   add_step_source(*command, arguments->source);
-  command
-      ->add_option("--steps", arguments->steps,
-                   "Compare so many steps of data.step_tokens, and say how their times spread")
-      ->type_name("N");
   command->add_option("--only", arguments->only, "Compare these planners only")
       ->type_name("A,B,…")
       ->delimiter(',');
-  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
-      ->type_name("FILE");
+  add_json(*command, arguments->json);
   command->footer(footer());
   command->callback([arguments] { compare(*arguments); });
 }

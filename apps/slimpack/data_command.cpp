@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/output_options.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
@@ -93,22 +94,23 @@ std::string mean_text(double mean) {
   return mean < 1000 ? fmt::format("{:.1f}", mean) : grouped(std::llround(mean));
 }
 
-void print_statistics(const std::string& name, const LengthStatistics& s) {
-  fmt::print("{}: {}, {}, mean {}\n\n", name, counted(s.count, "document"),
+void print_statistics(std::FILE* out, const std::string& name, const LengthStatistics& s) {
+  const int columns = output_columns(out);
+  fmt::print(out, "{}: {}, {}, mean {}\n\n", name, counted(s.count, "document"),
              counted(s.tokens.count(), "token"), mean_text(s.mean));
   Table percentiles({{"percentile"}, {"p50"}, {"p90"}, {"p95"}, {"p99"}, {"p99.9"}, {"longest"}});
   std::vector<std::string> row{"tokens"};
   for (const Tokens length : {s.p50, s.p90, s.p95, s.p99, s.p999, s.max})
     row.push_back(grouped(length.count()));
   percentiles.add_row(std::move(row));
-  fmt::print("{}\n", percentiles.text(output_columns(stdout)));
+  fmt::print(out, "{}\n", percentiles.text(columns));
 
-  fmt::print("{}\n", histogram_table(s).text(output_columns(stdout)));
+  fmt::print(out, "{}\n", histogram_table(s).text(columns));
   const std::string note = fmt::format(
       "The longest 1% of the documents hold {} of the tokens and {} of the attention work (sum of "
       "squared lengths). K = 1,024; ranges exclude their upper end.",
       human_share(s.longest_token_share), human_share(s.longest_attention_share));
-  fmt::print("{}\n", folded(note, output_columns(stdout)));
+  fmt::print(out, "{}\n", folded(note, columns));
 }
 
 void inspect(const std::string& prefix, const std::string& lengths_file, const std::string& json) {
@@ -122,7 +124,7 @@ void inspect(const std::string& prefix, const std::string& lengths_file, const s
   if (lengths.empty()) invalid_input("dataset '{}' has no documents; build it again", prefix);
   const LengthStatistics statistics = length_statistics(lengths);
   if (!json.empty()) write_file(json, to_json(statistics).dump(2) + "\n");
-  print_statistics(prefix.empty() ? stream_name(lengths_file) : prefix, statistics);
+  print_statistics(report_stream({json}), prefix.empty() ? stream_name(lengths_file) : prefix, statistics);
 }
 
 /// The text of an option that has no variable.
@@ -206,7 +208,11 @@ void add_inspect(CLI::App& data) {
       ->add_option("--lengths",
                    "Inspect a list instead: one length in tokens a line; - reads standard input")
       ->type_name("FILE");
-  inspect_app->add_option("--json", "Write the same numbers to FILE as JSON")->type_name("FILE");
+  inspect_app
+      ->add_option("--json",
+                   "Write the same numbers to FILE as JSON; - = to the standard output, and the "
+                   "tables to the standard error")
+      ->type_name("FILE");
   inspect_app->footer("Example:\n  slimpack data inspect corpus --json corpus-lengths.json");
   inspect_app->callback([inspect_app] {
     const auto given = [&](const char* option) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/output_options.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "apps/slimpack/untrainable_model.h"
@@ -84,7 +85,7 @@ int fit_prompt(const FitArguments& arguments) {
       .prompt = Tokens(*asked.tokens),
       .answer = Tokens(asked.answer),
       .slice = Tokens(asked.slice)};
-  fmt::print("{}", prompt_text(question));
+  fmt::print(report_stream({arguments.json}), "{}", prompt_text(question));
   if (!arguments.json.empty()) write_file(arguments.json, prompt_figures(question).dump(2) + "\n");
   return 0;
 }
@@ -95,14 +96,19 @@ int fit(const FitArguments& arguments) {
   const StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);
   FitQuestion question = configured_fit(planning);
-  StepLengths step = step_lengths(arguments.source, config, arguments.config);
-  question.lengths = std::move(step.lengths);
+  const StepSamples samples = step_samples(arguments.source, config, arguments.config);
   ChangedJobs changed;
   question.progress = [&](std::size_t done, std::size_t total) { changed.show(done, total); };
+  const std::size_t fullest = fullest_step(question, samples.steps);
+  question.lengths = samples.steps[fullest];
   const FitAdvice advice = fit_advice(question);
   if (!arguments.json.empty()) write_file(arguments.json, fit_figures(advice).dump(2) + "\n");
-  const int columns = output_columns(stdout);
-  fmt::print("step: {}\n{}\n{}", step.source, folded("data: " + step.long_documents, columns),
+  std::FILE* const out = report_stream({arguments.json});
+  const int columns = output_columns(out);
+  std::string step = "step: " + samples.source;
+  if (samples.steps.size() > 1) step += fmt::format("; number {} is the fullest", fullest + 1);
+  fmt::print(out, "{}\n{}\n{}", folded(step, columns),
+             folded("data: " + samples.long_documents, columns),
              fit_text(advice, fixed_tp_text(config), columns, Reader::kProgram));
   return advice.wish.fits ? 0 : kDoesNotFit;
 }
@@ -135,12 +141,14 @@ void add_fit_command(CLI::App& app, int& answer) {
   add_run_file(*command, *arguments)->required();
   add_step_source(*command, arguments->source);
   add_prompt(*command, arguments->prompt);
-  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
-      ->type_name("FILE");
+  add_json(*command, arguments->json);
   command->footer(
       "Weights, gradients, optimizer and activations of every stage are held against the memory "
       "of a rank, 5% of it kept free, and against plan.memory_cap. Of a job that does not fit, "
-      "changes are planned one by one, and two at a time if none is enough.\n\n"
+      "changes are planned one by one, and two at a time if none is enough. Of several steps the "
+      "answer is that for the fullest one.\n\n" +
+      step_rule() +
+      "\n\n"
       "Exit code: 0 when the job fits, 3 when it does not, 2 for bad input.\n\n"
       "Example, a 70B model on 16 H100s:\n"
       "  slimpack fit run.toml --lengths lengths.txt \\\n"

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/output_options.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "apps/slimpack/untrainable_model.h"
@@ -35,11 +37,13 @@ struct LayoutArguments : RunFile {
   std::optional<std::int64_t> ranks;
   std::optional<std::int64_t> context;
   std::vector<std::int64_t> step_tokens;
-  std::int64_t steps = 4;
   StepSource source;
   std::string json;
   std::string svg;
 };
+
+/// One step may be unlike the others.
+constexpr std::int64_t kUsualSteps = 4;
 
 /// Without a run configuration every option of the planner is on.
 constexpr const char* kDefaults[] = {"plan.backward=split", "plan.recompute=auto",
@@ -68,15 +72,15 @@ LayoutReport searched(const LayoutArguments& arguments, const RunConfig& config,
                       const DecoderShape& shape, const CostFiles& files,
                       const StepSamples& samples) {
   const std::int64_t ranks = arguments.ranks.value_or(config.parallel.ranks());
-  LayoutReport report{config.data.step_tokens, Tokens(0), {}, {}};
-  for (const SequenceLengths& lengths : samples.steps) report.tokens += total_tokens(lengths);
-  report.tokens = report.tokens / arguments.steps;
+  const Tokens tokens = samples.mean_tokens();
+  LayoutReport report{samples.drawn ? config.data.step_tokens : tokens, tokens, {}, {}};
   LayoutQuestion question = configured_layouts(config, shape, samples.steps,
                                                layouts_of(ranks, config, shape, files), files);
   report.usual = question.usual;
   Progress progress(stderr, progress_style(stderr), "planning layouts",
-                    arguments.steps * static_cast<std::int64_t>(question.grids.size()));
+                    std::ssize(samples.steps) * std::ssize(question.grids));
   question.progress = [&](std::int64_t steps) { progress.advance(steps); };
+  question.tick = [&] { progress.touch(); };
   report.layouts = search_layouts(question);
   progress.finish();
   return report;
@@ -93,21 +97,23 @@ void layout(const LayoutArguments& arguments) {
   tell_untrainable(config, model);
   const CostFiles files = cost_files(arguments.costs);
   std::vector<Tokens> sizes(arguments.step_tokens.begin(), arguments.step_tokens.end());
+  config.data.step_tokens_asked |= !sizes.empty();
   if (sizes.empty()) sizes.push_back(config.data.step_tokens);
   std::vector<LayoutReport> reports;
   StepSamples samples;
   for (const Tokens size : sizes) {
     if (size < Tokens(1)) invalid_input("--step-tokens has {}, must be 1 or more", size.count());
     config.data.step_tokens = size;
-    samples = step_samples(arguments.source, config, arguments.config, arguments.steps);
+    samples = step_samples(arguments.source, config, arguments.config, kUsualSteps);
     reports.push_back(searched(arguments, config, model.shape, files, samples));
   }
   const LayoutReport& best = best_of(reports);
   const std::string title = title_of(config, best);
   if (!arguments.json.empty()) write_file(arguments.json, layouts_json(reports).dump(2) + "\n");
   if (!arguments.svg.empty()) write_file(arguments.svg, layout_svg(best, title));
-  const int columns = output_columns(stdout);
-  fmt::print("{}\n{}\n{}\n\n{}", folded(title, columns), folded(samples.source, columns),
+  std::FILE* const out = report_stream({arguments.json, arguments.svg});
+  const int columns = output_columns(out);
+  fmt::print(out, "{}\n{}\n{}\n\n{}", folded(title, columns), folded(samples.source, columns),
              folded("data: " + samples.long_documents, columns), layouts_text(reports, columns));
 }
 
@@ -130,9 +136,6 @@ void add_job_options(CLI::App& command, LayoutArguments& arguments) {
                   "Tokens of a step, in place of data.step_tokens; several sizes are compared")
       ->type_name("N,…")
       ->delimiter(',');
-  command.add_option("--steps", arguments.steps, "Steps that every layout plans")
-      ->type_name("N")
-      ->capture_default_str();
 }
 
 }  // namespace
@@ -144,11 +147,12 @@ void add_layout_command(CLI::App& app) {
   add_run_file(*command, *arguments);
   add_job_options(*command, *arguments);
   add_step_source(*command, arguments->source);
-  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
-      ->type_name("FILE");
+  add_json(*command, arguments->json);
   command->add_option("--svg", arguments->svg, "Draw tokens per second by layout")
       ->type_name("FILE");
   command->footer(
+      step_rule("four") +
+      " Every layout plans the same ones.\n\n"
       "Every layout of the ranks whose lower bound leaves it a chance plans the same steps, with "
       "every merging and recomputation that the run allows. Without RUN.toml, layers recompute "
       "what suits them, backwards may be split, and numbers are bf16 on GPUs.\n\n"

@@ -22,6 +22,11 @@ namespace slimpack {
 namespace {
 
 constexpr std::int64_t kMostSteps = 1000;
+constexpr std::int64_t kUsualSteps = 4;
+
+std::int64_t steps_of(const SweepArguments& arguments) {
+  return arguments.source.steps.value_or(kUsualSteps);
+}
 
 void require_trained_documents(const SweepArguments& arguments) {
   const StepSource& source = arguments.source;
@@ -29,8 +34,8 @@ void require_trained_documents(const SweepArguments& arguments) {
     invalid_input(
         "--measured trains on the dataset data.prefix; leave out --lengths, --data and "
         "--distribution");
-  if (arguments.steps < 2 || arguments.steps > kMostSteps)
-    invalid_input("--steps is {}, must be 2 to {}: the first step does not count", arguments.steps,
+  if (const std::int64_t steps = steps_of(arguments); steps < 2 || steps > kMostSteps)
+    invalid_input("--steps is {}, must be 2 to {}: the first step does not count", steps,
                   kMostSteps);
 }
 
@@ -78,10 +83,10 @@ void measured_sweep(const SweepArguments& arguments) {
   const std::vector<Costs> costs = costs_of(jobs);
   catch_stop_signals();
   Progress progress(stderr, progress_style(stderr), "training steps",
-                    arguments.steps * std::ssize(jobs));
+                    steps_of(arguments) * std::ssize(jobs));
   try {
     for (std::size_t p = 0; p < jobs.size(); ++p)
-      report.points.push_back(trained(jobs[p], costs[p], arguments.steps, progress));
+      report.points.push_back(trained(jobs[p], costs[p], steps_of(arguments), progress));
   } catch (const Interrupted&) {
     throw Interrupted(fmt::format("stopped on request after {} of {} points; nothing is written",
                                   report.points.size(), jobs.size()));

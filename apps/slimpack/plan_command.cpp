@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/output_options.h"
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "apps/slimpack/untrainable_model.h"
@@ -28,7 +30,6 @@ namespace {
 
 struct PlanArguments : RunFile {
   StepSource source;
-  std::int64_t steps = 1;
   std::string solver;
   std::string time_budget;
   std::string out;
@@ -61,22 +62,35 @@ std::string progress_label(const RunConfig& config) {
                     : "trying plans";
 }
 
-std::string next_text(const std::string& plan_file) {
-  return "next: slimpack simulate " + plan_file;
+std::FILE* stream_of(const PlanArguments& arguments) {
+  return report_stream({arguments.out, arguments.json});
 }
 
-void plan_step_of(const PlanArguments& arguments, const StepPlanning& planning) {
+/// The plan's file, if one is asked for, and what to do with it.
+void write_plan(const PlanArguments& arguments, const StepPlanning& planning,
+                const RatedPlan& step) {
+  if (arguments.out.empty()) return;
+  write_file(arguments.out, plan_file_to_json(step, planning.cost,
+                                              planning.limits_for(step.plan.layout)));
+}
+
+std::string next_text(const PlanArguments& arguments, const char* which) {
+  if (arguments.out.empty()) return "--out FILE keeps the plan for 'slimpack simulate'";
+  if (arguments.out == "-") return "";
+  return fmt::format("next: slimpack simulate {}{}", arguments.out, which);
+}
+
+void plan_one_step(const PlanArguments& arguments, const StepPlanning& planning,
+                   const StepSamples& samples) {
   const RunConfig& config = planning.config;
   const Costs& cost = planning.cost;
-  const StepLengths step = step_lengths(arguments.source, config, arguments.config);
   Progress progress(stderr, progress_style(stderr), progress_label(config), 0);
   const Nanos start = monotonic_now();
-  const RatedPlan planned = planning.plan(step.lengths, [&] { progress.advance(); });
+  const RatedPlan planned = planning.plan(samples.steps.front(), [&] { progress.advance(); });
   const Nanos taken = monotonic_now() - start;
   if (taken >= kMoment) progress.finish();
 
-  write_file(arguments.out,
-             plan_file_to_json(planned, cost, planning.limits_for(planned.plan.layout)));
+  write_plan(arguments, planning, planned);
   if (!arguments.json.empty()) {
     nlohmann::json figures = step_figures(planned, cost);
     figures["planner"] = to_string(config.plan.planner);
@@ -84,27 +98,27 @@ void plan_step_of(const PlanArguments& arguments, const StepPlanning& planning) 
     write_file(arguments.json, figures.dump(2) + "\n");
   }
   ReportRows rows = step_rows(planned, cost);
-  rows.insert(rows.begin(), {{"step", step.source},
-                             {"data", step.long_documents},
+  rows.insert(rows.begin(), {{"step", samples.source},
+                             {"data", samples.long_documents},
                              {"planner", planner_text(config, planned)},
                              {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));
-  fmt::print("{}\n{}\n", step_report(planned, rows, output_columns(stdout)),
-             next_text(arguments.out));
+  std::FILE* const out = stream_of(arguments);
+  fmt::print(out, "{}\n{}\n", step_report(planned, rows, output_columns(out)),
+             next_text(arguments, ""));
 }
 
-/// Plans the first steps of a run and writes the longest one's plan.
-void plan_many_steps(const PlanArguments& arguments, StepPlanning planning) {
+/// Plans the steps and writes the longest one's plan.
+void plan_many_steps(const PlanArguments& arguments, StepPlanning planning,
+                     const StepSamples& samples) {
   const RunConfig& config = planning.config;
-  const StepSamples samples =
-      step_samples(arguments.source, config, arguments.config, arguments.steps);
   planning.layout = planning.layout_for(samples.steps.front());
   PlannerSteps planned{std::string(to_string(config.plan.planner)), {}};
   std::optional<RatedPlan> longest;
-  Progress progress(stderr, progress_style(stderr), "planning steps", arguments.steps);
+  Progress progress(stderr, progress_style(stderr), "planning steps", std::ssize(samples.steps));
   for (const SequenceLengths& lengths : samples.steps) {
     const Nanos start = monotonic_now();
-    RatedPlan step = planning.plan(lengths);
+    RatedPlan step = planning.plan(lengths, [&] { progress.touch(); });
     planned.steps.push_back(
         {planned.planner, figures_of(step, planning.cost), "", monotonic_now() - start});
     if (!longest || longest->prediction.makespan < step.prediction.makespan)
@@ -112,23 +126,24 @@ void plan_many_steps(const PlanArguments& arguments, StepPlanning planning) {
     progress.advance();
   }
   progress.finish();
-  write_file(arguments.out,
-             plan_file_to_json(*longest, planning.cost, planning.limits_for(longest->plan.layout)));
+  write_plan(arguments, planning, *longest);
   if (!arguments.json.empty()) write_file(arguments.json, steps_json({planned}).dump(2) + "\n");
-  const int columns = output_columns(stdout);
-  fmt::print("{}\n{}\ncosts from {}\n\n{}\n{} (the longest step)\n", samples.source,
+  std::FILE* const out = stream_of(arguments);
+  const int columns = output_columns(out);
+  fmt::print(out, "{}\n{}\ncosts from {}\n\n{}\n{}\n", samples.source,
              folded("data: " + samples.long_documents, columns), planning.cost.source,
-             steps_text(planned, columns), next_text(arguments.out));
+             steps_text(planned, columns), next_text(arguments, " (the longest step)"));
 }
 
 void plan(const PlanArguments& arguments) {
   const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
   StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);
-  if (arguments.steps == 1)
-    plan_step_of(arguments, planning);
+  const StepSamples samples = step_samples(arguments.source, config, arguments.config);
+  if (samples.steps.size() == 1)
+    plan_one_step(arguments, planning, samples);
   else
-    plan_many_steps(arguments, std::move(planning));
+    plan_many_steps(arguments, std::move(planning), samples);
 }
 
 }  // namespace
@@ -138,10 +153,6 @@ void add_plan_command(CLI::App& app) {
   const auto arguments = std::make_shared<PlanArguments>();
   add_run_file(*command, *arguments)->required();
   add_step_source(*command, arguments->source);
-  command
-      ->add_option("--steps", arguments->steps,
-                   "Plan so many steps of data.step_tokens, and say how their times spread")
-      ->type_name("N");
   command->add_option("--solver", arguments->solver, "Short for --set plan.solver=…")
       ->type_name("auto|fluid|milp");
   command
@@ -150,14 +161,12 @@ void add_plan_command(CLI::App& app) {
       ->type_name("SECONDS");
   command
       ->add_option("--out", arguments->out,
-                   "Writes the plan here; with --steps, the longest step's")
-      ->type_name("PLAN.json")
-      ->required();
-  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
-      ->type_name("FILE");
+                   "Write the plan here; of several steps, the longest one's")
+      ->type_name("PLAN.json");
+  add_json(*command, arguments->json);
   command->footer(
-      std::string(kWithoutSource) +
-      "\n\nExample, four stages of 80 GB:\n"
+      step_rule() +
+      " Of several steps it says how their times spread.\n\nExample, four stages of 80 GB:\n"
       "  slimpack plan run.toml --lengths lengths.txt --out plan.json \\\n"
       "      --set parallel.pp=4 --set plan.memory_cap=80GB\n\n"
       "Example, a hundred steps of documents that are yet to be collected:\n"

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "apps/slimpack/output_options.h"
 #include "apps/slimpack/training_commands.h"
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/file.h"
@@ -99,13 +100,16 @@ void profile(const ProfileArguments& arguments) {
   write_file(arguments.out, cost_to_json(cost));
   kept.remove();
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
-  fmt::print("{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}{}\n",
+  std::FILE* const out = report_stream({arguments.out, arguments.json});
+  fmt::print(out, "{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}{}\n",
              cost.source, ratio_table(ratios), coefficient_table(cost), merge_table(cost));
   if (config.train.device == DeviceKind::kCuda)
     fmt::print(
+        out,
         "transfers and reductions are between threads of one GPU; processes that train without a "
         "cost file measure theirs\n");
   fmt::print(
+      out,
       "memory of a rank: {}\nlargest error of the fit: {}\nmean error on sizes that it has not "
       "seen: {}\nwritten: {}\n",
       human_bytes(cost.memory), human_share(cost.fit_error),

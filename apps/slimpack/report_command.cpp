@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/output_options.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/report/page.h"
@@ -36,10 +37,13 @@ void write_page(const ReportArguments& arguments, const ReportSource& source) {
   const std::filesystem::path page = page_path(arguments, source);
   Progress progress(stderr, progress_style(stderr), "comparing planners", page_work());
   const nlohmann::ordered_json data =
-      page_data(source, {version_text(), [&] { progress.advance(); }});
+      page_data(source, {.program = version_text(),
+                         .advance = [&] { progress.advance(); },
+                         .tick = [&] { progress.touch(); }});
   if (!arguments.json.empty()) write_file(arguments.json, data.dump() + "\n");
   write_file(page, page_html(data));
-  fmt::print("{}: open it in a browser\n", page.string());
+  if (page != "-")
+    fmt::print(report_stream({arguments.json}), "{}: open it in a browser\n", page.string());
 }
 
 /// A picture alone needs no page.
@@ -59,7 +63,8 @@ void report(const ReportArguments& arguments) {
   require_writable_files(arguments, source);
   if (!arguments.svg.empty()) {
     write_file(arguments.svg, step_svg(source.plan, source.limits()));
-    fmt::print("{}\n", arguments.svg);
+    if (arguments.svg != "-")
+      fmt::print(report_stream({arguments.json, arguments.out}), "{}\n", arguments.svg);
   }
   if (wants_page(arguments)) write_page(arguments, source);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/output_options.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/plan/pack_texts.h"
@@ -46,11 +47,12 @@ void simulate_plan(const SimulateArguments& arguments) {
     write_file(arguments.json, step_figures(step, file.cost).dump(2) + "\n");
   ReportRows rows = step_rows(step, file.cost);
   rows.insert(rows.begin(), {"cost from", file.cost.source});
-  const int columns = output_columns(stdout);
-  fmt::print("{}\n{}", step_report(step, rows, columns),
+  std::FILE* const out = report_stream({arguments.json, arguments.timeline});
+  const int columns = output_columns(out);
+  fmt::print(out, "{}\n{}", step_report(step, rows, columns),
              drawing(step.prediction.timeline, columns));
-  if (!arguments.timeline.empty())
-    fmt::print("\n{}: open it in ui.perfetto.dev or chrome://tracing\n", arguments.timeline);
+  if (!arguments.timeline.empty() && arguments.timeline != "-")
+    fmt::print(out, "\n{}: open it in ui.perfetto.dev or chrome://tracing\n", arguments.timeline);
 }
 
 }  // namespace
@@ -61,8 +63,7 @@ void add_simulate_command(CLI::App& app) {
   command->add_option("PLAN", arguments->plan, "Written by 'slimpack plan'")->required();
   command->add_option("--timeline", arguments->timeline, "Write a Chrome trace to FILE")
       ->type_name("FILE");
-  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
-      ->type_name("FILE");
+  add_json(*command, arguments->json);
   command->footer("Example:\n  slimpack simulate plan.json --timeline plan-trace.json");
   command->callback([arguments] { simulate_plan(*arguments); });
 }

@@ -2,24 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+#include <utility>
+
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
-#include "slimpack/base/random.h"
+#include "slimpack/base/human.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/length_distribution.h"
 #include "slimpack/data/lengths.h"
-#include "slimpack/data/sampler.h"
 #include "slimpack/job/configured_sequences.h"
 
 namespace slimpack {
 namespace {
-
-constexpr std::int64_t kMostSteps = 10'000;
-
-struct Documents {
-  std::vector<Tokens> lengths;
-  std::string source;
-};
 
 void require_one_source(const StepSource& source, const RunConfig& config,
                         std::string_view config_file) {
@@ -36,21 +31,62 @@ void require_one_source(const StepSource& source, const RunConfig& config,
         config_file.empty() ? "" : fmt::format("{}: ", config_file));
 }
 
-/// `tokens`: what the steps need, of a distribution. REQUIRES: a source.
-Documents documents_of(const StepSource& source, const RunConfig& config, Tokens tokens) {
-  if (!source.lengths.empty()) return {read_lengths(source.lengths), stream_name(source.lengths)};
+StepSamples whole_list(const StepSource& source, const DataConfig& data) {
+  const std::vector<Tokens> documents = read_lengths(source.lengths);
+  const SequenceRule rule = configured_sequences(data);
+  StepSamples samples{{sequence_lengths(documents, rule)},
+                      stream_name(source.lengths),
+                      long_documents_text(documents, rule),
+                      false};
+  if (samples.mean_tokens() > data.step_tokens + data.context)
+    samples.source += fmt::format(", all of it ({} tokens); --steps 1 draws a step of {}",
+                                  grouped(samples.mean_tokens().count()),
+                                  grouped(data.step_tokens.count()));
+  return samples;
+}
+
+/// REQUIRES: a source.
+StepSamples drawn_samples(const StepSource& source, const DataConfig& data, std::int64_t steps) {
+  StepSamples samples;
+  std::vector<Tokens> documents;
   if (!source.distribution.empty()) {
-    Rng rng(config.data.seed);
-    const auto drawn = parse_length_distribution(source.distribution, "--distribution");
-    return {drawn_documents(drawn, rng, tokens), source.distribution};
+    const auto kind = parse_length_distribution(source.distribution, "--distribution");
+    ImaginedSteps imagined = imagined_steps(kind, data, steps);
+    samples.source = source.distribution;
+    samples.steps = std::move(imagined.steps);
+    documents = std::move(imagined.documents);
+  } else {
+    const std::string prefix = source.data.empty() ? data.prefix.string() : source.data;
+    const bool list = !source.lengths.empty();
+    samples.source = list ? stream_name(source.lengths) : prefix;
+    documents =
+        list ? read_lengths(source.lengths) : IndexedDataset::open(prefix).lengths();
+    samples.steps = drawn_steps(documents, data, steps);
   }
-  const std::string prefix = source.data.empty() ? config.data.prefix.string() : source.data;
-  return {IndexedDataset::open(prefix).lengths(), prefix};
+  samples.source += steps == 1 ? fmt::format(", first step of seed {}", data.seed)
+                               : fmt::format(", first {} steps of seed {}", steps, data.seed);
+  samples.long_documents = long_documents_text(documents, configured_sequences(data));
+  return samples;
 }
 
 }  // namespace
 
-void add_step_source(CLI::App& command, StepSource& source) {
+Tokens StepSamples::mean_tokens() const {
+  Tokens sum;
+  for (const SequenceLengths& step : steps) sum += total_tokens(step);
+  return sum / std::ssize(steps);
+}
+
+std::string step_rule(std::string_view usual) {
+  return fmt::format(
+      "Steps: a list of --lengths is one step as a whole. With --steps, or with data.step_tokens "
+      "on the command line, steps of data.step_tokens are drawn from it as training draws them. "
+      "From a dataset (--data, else data.prefix of the run configuration) and from --distribution "
+      "steps are always drawn, {} unless --steps says otherwise.",
+      usual);
+}
+
+CLI::Option* add_step_source(CLI::App& command, StepSource& source) {
   command
       .add_option("--lengths", source.lengths,
                   "Plan this list: one length a line; - reads standard input")
@@ -61,42 +97,18 @@ void add_step_source(CLI::App& command, StepSource& source) {
                   "Plan documents drawn from log-normal:7.5,1.9 (of the logarithm), pareto:256,1.1 "
                   "(shortest, index) or uniform:512,8192")
       ->type_name("KIND:A,B");
+  return command
+      .add_option("--steps", source.steps,
+                  "Draw so many steps of data.step_tokens, also from a list of --lengths")
+      ->type_name("N");
 }
 
 StepSamples step_samples(const StepSource& source, const RunConfig& config,
-                         std::string_view config_file, std::int64_t steps) {
-  if (steps < 1 || steps > kMostSteps)
-    invalid_input("--steps is {}, must be 1 to {}", steps, kMostSteps);
+                         std::string_view config_file, std::int64_t usual) {
   require_one_source(source, config, config_file);
-  const Tokens each = config.data.step_tokens + config.data.context;  // at most
-  const Documents documents = documents_of(source, config, each * steps);
-  const SequenceRule rule = configured_sequences(config.data);
-  Sampler sampler(documents.lengths, {rule, config.data.step_tokens}, {config.data.seed, 0, 0});
-  StepSamples samples;
-  for (std::int64_t n = 0; n < steps; ++n) {
-    SequenceLengths& step = samples.steps.emplace_back();
-    for (const DocumentSequence& sequence : sampler.next_step()) step.push_back(sequence.length);
-  }
-  samples.source =
-      steps == 1
-          ? fmt::format("{}, first step of seed {}", documents.source, config.data.seed)
-          : fmt::format("{}, first {} steps of seed {}", documents.source, steps, config.data.seed);
-  samples.long_documents = long_documents_text(documents.lengths, rule);
-  return samples;
-}
-
-StepLengths step_lengths(const StepSource& source, const RunConfig& config,
-                         std::string_view config_file) {
-  require_one_source(source, config, config_file);
-  if (source.lengths.empty()) {
-    StepSamples samples = step_samples(source, config, config_file, 1);
-    return {std::move(samples.steps.front()), std::move(samples.source),
-            std::move(samples.long_documents)};
-  }
-  const std::vector<Tokens> documents = read_lengths(source.lengths);
-  const SequenceRule rule = configured_sequences(config.data);
-  return {sequence_lengths(documents, rule), stream_name(source.lengths),
-          long_documents_text(documents, rule)};
+  if (!source.lengths.empty() && !source.steps && !config.data.step_tokens_asked)
+    return whole_list(source, config.data);
+  return drawn_samples(source, config.data, source.steps.value_or(usual));
 }
 
 }  // namespace slimpack

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,44 +14,39 @@
 
 namespace slimpack {
 
-struct StepLengths {
-  SequenceLengths lengths;
-  std::string source;          ///< where the lengths come from, for people
-  std::string long_documents;  ///< what became of documents above the context, for people
-};
-
-/// The options that name documents; at most one is given.
+/// The options that say which documents make how many steps. At most one names documents.
 struct StepSource {
   std::string lengths;
   std::string data;
   std::string distribution;
+  std::optional<std::int64_t> steps;
 };
 
-/// Adds --lengths, --data and --distribution. `source` must outlive the parsing.
-void add_step_source(CLI::App& command, StepSource& source);
+/// Adds --lengths, --data, --distribution and --steps. `source` must outlive the parsing. Returns
+/// the option --steps.
+CLI::Option* add_step_source(CLI::App& command, StepSource& source);
 
-/// For the help of commands that plan one step or several.
-inline constexpr const char* kWithoutSource =
-    "Without --lengths, --data and --distribution, the dataset is data.prefix of the run "
-    "configuration. Without --steps, a list is one step.";
+/// The rule of step_samples, for the help of commands. `usual`: how many steps are drawn without
+/// --steps, as a word.
+[[nodiscard]] std::string step_rule(std::string_view usual = "one");
 
-/// All documents of the list of --lengths as one step. Else the first step that the sampler draws
-/// from the dataset of --data, from the documents of --distribution or from the run configuration's
-/// dataset. Documents longer than the context become sequences as in training. Throws InvalidInput
-/// naming `config_file`, which may be empty, if there is no source, and if several are given.
-[[nodiscard]] StepLengths step_lengths(const StepSource& source, const RunConfig& config,
-                                       std::string_view config_file);
-
-/// Several steps of one run.
+/// The steps that a command plans.
 struct StepSamples {
-  std::vector<SequenceLengths> steps;
-  std::string source;
-  std::string long_documents;
+  std::vector<SequenceLengths> steps;  ///< at least one
+  std::string source;                  ///< where they come from, for people
+  std::string long_documents;          ///< what became of documents above the context, for people
+  bool drawn = true;                   ///< false: a whole list is the step
+
+  /// Tokens of a step, on average.
+  [[nodiscard]] Tokens mean_tokens() const;
 };
 
-/// The first `steps` steps of data.step_tokens that training would draw from the documents, also
-/// from those of --lengths. Throws InvalidInput as step_lengths, and for less than one step.
+/// The steps of the source by the rule that step_rule says: the list of --lengths as one step, or
+/// the first steps that the sampler draws; `usual` of them without --steps. Documents longer than
+/// the context become sequences as in training. Throws InvalidInput naming `config_file`, which may
+/// be empty, if there is no source; if several are given; and for a number of steps that is out of
+/// range.
 [[nodiscard]] StepSamples step_samples(const StepSource& source, const RunConfig& config,
-                                       std::string_view config_file, std::int64_t steps);
+                                       std::string_view config_file, std::int64_t usual = 1);
 
 }  // namespace slimpack

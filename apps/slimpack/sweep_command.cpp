@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "apps/slimpack/output_options.h"
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
@@ -26,7 +27,7 @@ namespace {
 struct Planned {
   SweepJob job;
   StepPlanning planning;
-  const StepLengths* step;
+  const StepSamples* samples;
 };
 
 /// The steps of jobs whose [data] differs, each read once.
@@ -35,29 +36,29 @@ class Steps {
   Steps(const StepSource& source, const std::string& config_file)
       : source_(source), config_file_(config_file) {}
 
-  const StepLengths& of(const RunConfig& config) {
+  const StepSamples& of(const RunConfig& config) {
     const auto known =
         std::ranges::find(steps_, config.data, [](const auto& s) { return s->first; });
     if (known != steps_.end()) return (*known)->second;
     if (!steps_.empty() && source_.lengths == "-")
       invalid_input(
           "--lengths: standard input can be read once, and a key of [data] is swept; give a file");
-    steps_.push_back(std::make_unique<std::pair<DataConfig, StepLengths>>(
-        config.data, step_lengths(source_, config, config_file_)));
+    steps_.push_back(std::make_unique<std::pair<DataConfig, StepSamples>>(
+        config.data, step_samples(source_, config, config_file_)));
     return steps_.back()->second;
   }
 
   /// Where they come from, if all are alike.
   [[nodiscard]] std::vector<std::string> notes() const {
     if (steps_.size() > 1) return {};
-    const StepLengths& step = steps_.front()->second;
-    return {"step: " + step.source, "data: " + step.long_documents};
+    const StepSamples& samples = steps_.front()->second;
+    return {"step: " + samples.source, "data: " + samples.long_documents};
   }
 
  private:
   const StepSource& source_;
   const std::string& config_file_;
-  std::vector<std::unique_ptr<std::pair<DataConfig, StepLengths>>> steps_;
+  std::vector<std::unique_ptr<std::pair<DataConfig, StepSamples>>> steps_;
 };
 
 void planned_sweep(const SweepArguments& arguments) {
@@ -66,17 +67,18 @@ void planned_sweep(const SweepArguments& arguments) {
   std::vector<Planned> points;
   for (SweepJob& job : sweep_jobs(arguments.config, arguments.overrides, report.axes)) {
     StepPlanning planning = step_planning(job.config, arguments.config);
-    const StepLengths& step = steps.of(job.config);
+    const StepSamples& samples = steps.of(job.config);
     // Throws for more stages than layers: a long sweep shall not end with that.
-    static_cast<void>(layouts_to_try(job.config, planning.cost, step.lengths));
-    points.push_back({std::move(job), std::move(planning), &step});
+    static_cast<void>(layouts_to_try(job.config, planning.cost, samples.steps.front()));
+    points.push_back({std::move(job), std::move(planning), &samples});
   }
   tell_untrainable(points.front().job.config, points.front().planning.model);
   require_writable_files(arguments);
   Progress progress(stderr, progress_style(stderr), "planning points", std::ssize(points));
   for (Planned& point : points) {
     report.points.push_back(
-        planned_point(point.job, std::move(point.planning), point.step->lengths));
+        planned_point(point.job, std::move(point.planning), point.samples->steps,
+                      [&] { progress.touch(); }));
     progress.advance();
   }
   progress.finish();
@@ -102,17 +104,10 @@ void add_options(CLI::App& command, SweepArguments& arguments) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_step_source(command, arguments.source);
-  CLI::Option* measured = command.add_flag("--measured", arguments.measured,
-                                           "Train every point on the run's dataset, and set what "
-                                           "was measured beside what was predicted");
-  command
-      .add_option("--steps", arguments.steps,
-                  "Steps that each measured point trains; the first does not count")
-      ->type_name("N")
-      ->capture_default_str()
-      ->needs(measured);
-  command.add_option("--json", arguments.json, "Write the printed figures to FILE as JSON")
-      ->type_name("FILE");
+  command.add_flag("--measured", arguments.measured,
+                   "Train every point on the run's dataset for --steps steps (4 without it; the "
+                   "first does not count), and set what was measured beside what was predicted");
+  add_json(command, arguments.json);
   command.add_option("--csv", arguments.csv, "Write the printed figures to FILE as CSV")
       ->type_name("FILE");
   command
@@ -134,9 +129,10 @@ void show_sweep(const SweepArguments& arguments, const RunConfig& config,
   if (!arguments.csv.empty()) write_file(arguments.csv, sweep_csv(report));
   if (!arguments.svg.empty())
     write_file(arguments.svg, sweep_svg(report, title_of(config, report)));
-  const int columns = output_columns(stdout);
-  for (const std::string& note : notes) fmt::print("{}\n", folded(note, columns));
-  fmt::print("{}{}", notes.empty() ? "" : "\n", sweep_text(report, columns));
+  std::FILE* const out = report_stream({arguments.json, arguments.csv, arguments.svg});
+  const int columns = output_columns(out);
+  for (const std::string& note : notes) fmt::print(out, "{}\n", folded(note, columns));
+  fmt::print(out, "{}{}", notes.empty() ? "" : "\n", sweep_text(report, columns));
 }
 
 void add_sweep_command(CLI::App& app, std::function<void(const SweepArguments&)> measure) {
@@ -147,7 +143,10 @@ void add_sweep_command(CLI::App& app, std::function<void(const SweepArguments&)>
   command->footer(
       "Every combination of the values is a point. For each it says step time, bubble, overhead "
       "(what MicroPacks and slices cost by themselves, of the busy time) and peak memory; and "
-      "along packs and granularity, from where on slices are too small.\n\n"
+      "along packs and granularity, from where on slices are too small. Of several steps the "
+      "figures are means, memory and MicroPacks the most of any.\n\n" +
+      step_rule() +
+      "\n\n"
       "Choices of the search, which it makes by itself where they are not swept:\n"
       "  packs  MicroPacks of a pass on each replica\n"
       "  taper  the size of the first and the last of them, as a share of the others; 1 = alike\n"

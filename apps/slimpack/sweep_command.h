@@ -19,7 +19,6 @@ struct SweepArguments : RunFile {
   std::vector<std::string> over;
   StepSource source;
   bool measured = false;
-  std::int64_t steps = 4;  ///< of each measured point
   std::string json;
   std::string csv;
   std::string svg;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "apps/slimpack/output_options.h"
 #include "apps/slimpack/run_file_options.h"
 #include "slimpack/base/error.h"
 #include "slimpack/spec/run_config.h"
@@ -99,8 +100,7 @@ void add_validate_command(CLI::App& app, std::function<void(const ValidateArgume
                    "average; 0 = any")
       ->type_name("PERCENT")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
-      ->type_name("FILE");
+  add_json(*command, arguments->json);
   command->footer(
       "Plans steps as train does and runs each several times: the makespan, the bubble and the "
       "memory of each rank, predicted and measured, and the ten actions that are furthest off "
@@ -118,8 +118,7 @@ void add_profile_command(CLI::App& app, std::function<void(const ProfileArgument
   command->add_option("--out", arguments->out, "Write the cost file here")
       ->type_name("COST.json")
       ->required();
-  command->add_option("--json", arguments->json, "Write the printed figures to FILE as JSON")
-      ->type_name("FILE");
+  add_json(*command, arguments->json);
   command->footer(
       "Runs one layer of the model over a grid of slice lengths and prefixes, forward and "
       "backward, "

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "apps/slimpack/output_options.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
@@ -27,7 +28,8 @@ void validate_run(const ValidateArguments& arguments) {
         request, console, [] { return false; }, [&] { progress.advance(); });
   }
   if (!arguments.json.empty()) write_file(arguments.json, validation_json(steps).dump(2) + "\n");
-  fmt::print("{}", validation_text(steps, output_columns(stdout)));
+  std::FILE* const out = report_stream({arguments.json});
+  fmt::print(out, "{}", validation_text(steps, output_columns(out)));
   const double error = summary_of(steps).mean_error;
   if (arguments.max_error > 0 && error > arguments.max_error / 100)
     throw RunFailed(fmt::format(

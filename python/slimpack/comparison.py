@@ -6,7 +6,8 @@ from slimpack.report import Report
 class Comparison(Report):
     """Made by `Job.compare`. `rows` has a dict for each planner: tokens_per_second, mfu, bubble,
     makespan_ns, peak_bytes, gap, fits, error, planning_seconds. Those of other planners, which are
-    tuned, also have tuning and published_makespan_ns."""
+    tuned, also have tuning, published_peak_bytes and published_makespan_ns. The last is missing where
+    the published setting is above the memory cap that the tuned one keeps."""
 
     @property
     def rows(self):

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kMaxLinks = 40;  // the kernel's own limit
+constexpr const char* kStandardOutput = "-";
 
 /// The number of the process's descriptor that `path` names: /proc/self/fd/1, /dev/fd/63. Opening
 /// such a path again would write from the file's beginning, over what others wrote.
@@ -44,7 +45,7 @@ DestinationKind kind_of(const fs::path& path, mode_t mode) {
 
 Destination find_destination(const fs::path& path) {
   if (!path.has_filename()) output_failed("write", path, path.empty() ? ENOENT : EISDIR);
-  fs::path at = path;
+  fs::path at = path == kStandardOutput ? "/dev/stdout" : path;
   for (int links = 0; links <= kMaxLinks; ++links) {
     if (const auto number = descriptor_named(at)) {
       Descriptor open(::fcntl(*number, F_DUPFD_CLOEXEC, 0));

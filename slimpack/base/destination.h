@@ -18,7 +18,8 @@ struct Destination {
   Descriptor open;  ///< a duplicate, if the path names an open descriptor (/dev/stdout); else none
 };
 
-/// Follows the links at `path`, also a link whose target does not exist yet. Creates nothing.
+/// Follows the links at `path`, also a link whose target does not exist yet. "-" is the standard
+/// output. Creates nothing.
 /// Throws InvalidInput for paths that cannot be written: folders, sockets, circles of links.
 [[nodiscard]] Destination find_destination(const std::filesystem::path& path);
 

@@ -64,7 +64,8 @@ class AtomicFile {
 /// before it begins. Leaves nothing behind but missing parent folders. Pipes and devices pass.
 void require_writable_file(const std::filesystem::path& path);
 
-/// Writes the whole text through an AtomicFile. Writes pipes, devices and /dev/stdout directly;
+/// Writes the whole text through an AtomicFile. Writes pipes, devices, /dev/stdout and "-", the
+/// standard output, directly;
 /// opening a pipe waits for its reader. Throws as AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view text);
 

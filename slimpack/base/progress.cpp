@@ -14,18 +14,19 @@ namespace slimpack {
 
 namespace {
 
-/// ", 5.0 k/s"; below one a second ", 12.3 s each". Empty while nothing is known of the rate.
+/// ", 5.0 k/s"; below one a second ", 12.3 s each"; before the first step ", 5.0 s so far". Empty
+/// while no time has passed.
 std::string speed_text(std::int64_t done, Nanos elapsed) {
-  if (done == 0 || elapsed <= Nanos(0)) return "";
+  if (elapsed <= Nanos(0)) return "";
+  if (done == 0) return fmt::format(", {} so far", human_duration(elapsed));
   const double rate = static_cast<double>(done) / to_seconds(elapsed);
   if (rate < 1) return fmt::format(", {} each", human_duration(elapsed / done));
   return rate < 10 ? fmt::format(", {:.1f}/s", rate) : fmt::format(", {}/s", human_count(rate));
 }
 
-/// ", ETA 45.0 s", at least a second. Empty at the end.
+/// ", ETA 45.0 s", at least a second. Empty at the end, and before the first step.
 std::string eta_text(std::int64_t done, std::int64_t left, Nanos elapsed) {
-  if (left <= 0) return "";
-  if (done == 0) return ", ETA unknown";
+  if (left <= 0 || done == 0) return "";
   const double seconds =
       to_seconds(elapsed) * static_cast<double>(left) / static_cast<double>(done);
   return fmt::format(", ETA {}", human_duration(from_seconds(std::max(1.0, seconds))));
@@ -70,7 +71,7 @@ void Progress::finish() {
   finished_ = true;
   const Nanos elapsed = now_() - start_;
   write(fmt::format("{}: {} in {}{}", label_, grouped(done_), human_duration(elapsed),
-                    speed_text(done_, elapsed)),
+                    done_ > 0 ? speed_text(done_, elapsed) : ""),
         true);
 }
 

@@ -1,16 +1,39 @@
-// How a run trains on documents that are longer than its context.
+// How a run makes steps of documents, also of those that are longer than its context.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/data/sequences.h"
+#include "slimpack/data/length_distribution.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
 [[nodiscard]] SequenceRule configured_sequences(const DataConfig& data);
+
+/// The most steps that are drawn at once.
+inline constexpr std::int64_t kMostDrawnSteps = 10'000;
+
+/// The first `steps` steps of data.step_tokens that training would draw from documents of these
+/// lengths. The first of them are the same for any number of steps. Throws InvalidInput for less
+/// than one step or more than kMostDrawnSteps, and if all documents are empty.
+[[nodiscard]] std::vector<SequenceLengths> drawn_steps(const std::vector<Tokens>& documents,
+                                                       const DataConfig& data, std::int64_t steps);
+
+/// Documents that are yet to be collected, and steps of them.
+struct ImaginedSteps {
+  std::vector<Tokens> documents;
+  std::vector<SequenceLengths> steps;
+};
+
+/// The same of documents that are drawn from the distribution, for each step others.
+[[nodiscard]] ImaginedSteps imagined_steps(const LengthDistribution& distribution,
+                                           const DataConfig& data, std::int64_t steps);
 
 /// One line for people: how many of these documents are longer than the context, and whether their
 /// tokens are split or dropped.

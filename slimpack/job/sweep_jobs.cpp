@@ -56,10 +56,15 @@ std::vector<SweepJob> sweep_jobs(const std::filesystem::path& run_file,
 }
 
 SweepPoint planned_point(const SweepJob& job, StepPlanning planning,
-                         const SequenceLengths& lengths) {
+                         const std::vector<SequenceLengths>& steps,
+                         const std::function<void()>& tick) {
   planning.choices.search = job.search;
   try {
-    return {job.at, sweep_figures(planning.plan(lengths), planning.cost), {}};
+    if (steps.size() > 1) planning.layout = planning.layout_for(steps.front());
+    std::vector<SweepFigures> planned;
+    for (const SequenceLengths& lengths : steps)
+      planned.push_back(sweep_figures(planning.plan(lengths, tick), planning.cost));
+    return {job.at, mean_figures(planned), {}};
   } catch (const JobDoesNotFit& e) {
     return {job.at, {}, e.what()};
   }

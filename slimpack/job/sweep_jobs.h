@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,9 +29,11 @@ struct SweepJob {
                                                std::span<const std::string> overrides,
                                                const std::vector<SweepAxis>& axes);
 
-/// Plans the job's step of these lengths. `planning`: of the job's configuration. A step that does
-/// not fit is a point, too. Throws InvalidInput as plan_step.
+/// Plans the job's steps of these lengths, at least one. The figures are mean_figures of the steps.
+/// `planning`: of the job's configuration. A step that does not fit is a point, too. `tick`, if
+/// set, is called after each candidate plan. Throws InvalidInput as plan_step.
 [[nodiscard]] SweepPoint planned_point(const SweepJob& job, StepPlanning planning,
-                                       const SequenceLengths& lengths);
+                                       const std::vector<SequenceLengths>& steps,
+                                       const std::function<void()>& tick = nullptr);
 
 }  // namespace slimpack

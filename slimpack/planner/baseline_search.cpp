@@ -88,6 +88,7 @@ class BaselineSearch {
 
   void search_shares(const Baseline& baseline, const Tuning& tuning,
                      const std::vector<SequencePacks>& shares, std::int32_t group) {
+    if (question_.tick) question_.tick();
     if (!question_.exchanges(baseline) && !shares_have_chance(baseline, tuning, shares, group))
       return;
     const BaselinePlan made = baseline.plan(input(tuning), shares);

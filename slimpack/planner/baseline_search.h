@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,6 +28,7 @@ struct BaselineQuestion {
   bool exchange_context = false;                ///< baselines that exchange attention may do so
   /// Only steps below it are of use.
   std::optional<Nanos> below = std::nullopt;
+  std::function<void()> tick = nullptr;  ///< called for each tuning, if set
 
   /// Bounds know no exchange of attention, so they say nothing of such a baseline.
   [[nodiscard]] bool exchanges(const Baseline& baseline) const {

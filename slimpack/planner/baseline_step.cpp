@@ -18,7 +18,8 @@ namespace slimpack {
 namespace {
 
 TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
-                    const Choices& choices, const Costs& known, bool tuned) {
+                    const Choices& choices, const Costs& known, bool tuned,
+                    const std::function<void()>& tick) {
   require_sensible(job, lengths, choices, known);
   require_packable(job, lengths);
   Costs cost = known;
@@ -26,6 +27,7 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
   BaselineQuestion question = all_baselines(job, lengths, choices, cost);
   question.baselines = std::span(&baseline, 1);
   question.tuned = tuned;
+  question.tick = tick;
   question.most_merged = largest_group(job, cost);
   question.exchange_context = exchanges_attention(cost);
   if (!tuned)
@@ -72,12 +74,13 @@ Tokens cut_unit(const StepPlan& plan, Tokens granularity) {
 
 RatedPlan baseline_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
                         const Choices& choices, const Costs& cost) {
-  return best_step(baseline, job, lengths, choices, cost, false).step;
+  return best_step(baseline, job, lengths, choices, cost, false, nullptr).step;
 }
 
 TunedStep tuned_baseline(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
-                         const Choices& choices, const Costs& cost) {
-  return best_step(baseline, job, lengths, choices, cost, true);
+                         const Choices& choices, const Costs& cost,
+                         const std::function<void()>& tick) {
+  return best_step(baseline, job, lengths, choices, cost, true, tick);
 }
 
 }  // namespace slimpack

@@ -1,6 +1,8 @@
 // Baselines as steps: ordered and simulated like plans of ours.
 #pragma once
 
+#include <functional>
+
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/planner.h"
 
@@ -26,10 +28,11 @@ struct TunedStep {
 /// allow it; backwards are split where both do. Groups may be as large as the costs know. Ranks of
 /// a pipeline exchange attention where that is the baseline's way. A plan of plan_step is never
 /// longer, if its `most_merged` allows such groups and it may exchange attention, too.
-/// Cost: a simulation for each tuning that the bounds do not rule out.
+/// `tick`, if set, is called after each tuning. Cost: a simulation for each tuning that the bounds do not rule out.
 [[nodiscard]] TunedStep tuned_baseline(const Baseline& baseline, const Job& job,
                                        const SequenceLengths& lengths, const Choices& choices,
-                                       const Costs& cost);
+                                       const Costs& cost,
+                                       const std::function<void()>& tick = nullptr);
 
 /// What the lower bound of a baseline's step has to allow: the most replicas that run a MicroPack
 /// together; and the granularity of cuts, which is one token if the plan cuts any sequence.

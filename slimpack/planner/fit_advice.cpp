@@ -104,6 +104,7 @@ FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJo
   FitReport report;
   report.job = job;
   report.budget = planned.budget;
+  report.tokens = total_tokens(question.lengths);
   report.longest = *std::max_element(question.lengths.begin(), question.lengths.end());
   report.longest_that_fits = report.longest;
   PlanOutcome outcome = plan_of(question, planned);
@@ -168,6 +169,15 @@ std::vector<FitOption> fitting(const FitQuestion& question,
   return options;
 }
 
+PlannedJob wished_job(const FitQuestion& question) {
+  PlannedJob planned = planned_job(question, question.job);
+  if (!planned.job.memory_cap)
+    invalid_input(
+        "the memory of a rank is not known; measure again with 'slimpack profile', set "
+        "plan.memory_cap to bytes, or set hardware.memory_bytes and no cost.file");
+  return planned;
+}
+
 }  // namespace
 
 std::size_t FitReport::worst() const {
@@ -179,12 +189,24 @@ std::size_t FitReport::worst() const {
       ranks.begin());
 }
 
+std::size_t fullest_step(FitQuestion question, const std::vector<SequenceLengths>& steps) {
+  std::size_t fullest = 0;
+  std::optional<Bytes> least;
+  for (std::size_t s = 0; steps.size() > 1 && s < steps.size(); ++s) {
+    question.progress(s, steps.size());
+    question.lengths = steps[s];
+    const FitReport report = report_of(question, wished_job(question), question.job);
+    const Bytes headroom = report.ranks[report.worst()].headroom();
+    if (least && headroom >= *least) continue;
+    least = headroom;
+    fullest = s;
+  }
+  if (steps.size() > 1) question.progress(steps.size(), steps.size());
+  return fullest;
+}
+
 FitAdvice fit_advice(const FitQuestion& question) {
-  PlannedJob planned = planned_job(question, question.job);
-  if (!planned.job.memory_cap)
-    invalid_input(
-        "the memory of a rank is not known; measure again with 'slimpack profile', set "
-        "plan.memory_cap to bytes, or set hardware.memory_bytes and no cost.file");
+  PlannedJob planned = wished_job(question);
   const FitLimits limits = limits_of(question, planned.cost);
   FitAdvice advice;
   advice.wish = report_of(question, planned, question.job);

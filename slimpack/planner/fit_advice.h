@@ -65,6 +65,7 @@ struct FitReport {
   RecomputeByLayer recompute;              ///< of that plan
   Bytes host;                ///< of that plan: pinned host memory of a rank, which is not checked
   Nanos makespan;            ///< of that plan
+  Tokens tokens;             ///< of the step
   Tokens longest;            ///< the longest sequence
   Tokens longest_that_fits;  ///< the longest sequence that would fit alone
 
@@ -84,6 +85,12 @@ struct FitAdvice {
   Nanos unlimited;
   std::vector<FitOption> options;  ///< mildest first; none when the wish fits
 };
+
+/// Which of the steps leaves the fullest rank the least memory under the question's job, or misses
+/// the most; the first of several. `question.lengths` does not count. Throws as fit_advice. Cost: a
+/// plan of each step if there are several.
+[[nodiscard]] std::size_t fullest_step(FitQuestion question,
+                                       const std::vector<SequenceLengths>& steps);
 
 /// Plans the job and, when it does not fit, changed jobs: with single changes first, and with two
 /// changes at once only if none of these fits. Deterministic. Throws InvalidInput as plan_step, and

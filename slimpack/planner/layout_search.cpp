@@ -126,7 +126,7 @@ class LayoutSearch {
         rated.outcome = LayoutOutcome::kBehind;
         return question_.progress(left);
       }
-      PlanOutcome outcome = plan_step(on.job, lengths, on.choices, on.cost);
+      PlanOutcome outcome = plan_step(on.job, lengths, on.choices, on.cost, question_.tick);
       if (outcome.does_not_fit) {
         rated.outcome = LayoutOutcome::kStepTooLarge;
         rated.why = *outcome.does_not_fit;

@@ -32,6 +32,7 @@ struct LayoutQuestion {
   std::function<std::optional<LayoutJob>(const ParallelGrid&)> job;
   /// Told after each planned or spared step; there are steps · grids of them.
   std::function<void(std::int64_t steps)> progress = [](std::int64_t) {};
+  std::function<void()> tick = [] {};  ///< told after each candidate of a plan
 };
 
 enum class LayoutOutcome : std::uint8_t {

@@ -350,6 +350,7 @@ void consider_baselines(const Question& question, Attempt& best) {
   BaselineQuestion others =
       all_baselines(question.job, question.lengths, question.choices, question.cost);
   if (best.step) others.below = best.step->prediction.makespan;
+  others.tick = question.common.progress;
   BaselineSearchResult found = search_baselines(others);
   if (found.leanest) keep_less(best.least, {*found.least_need, found.leanest->plan.recompute});
   if (found.step) best.step = std::move(found.step);

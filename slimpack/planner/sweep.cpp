@@ -1,6 +1,7 @@
 #include "slimpack/planner/sweep.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "slimpack/cost/overheads.h"
 
@@ -56,6 +57,25 @@ SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
   for (const Nanos rank : predicted.busy) busy += rank;
   if (busy > Nanos(0)) figures.overhead = to_seconds(overhead_of(step, cost)) / to_seconds(busy);
   return figures;
+}
+
+SweepFigures mean_figures(const std::vector<SweepFigures>& steps) {
+  const auto count = std::ssize(steps);
+  SweepFigures mean;
+  for (const SweepFigures& step : steps) {
+    mean.tokens += step.tokens;
+    mean.predicted.makespan += step.predicted.makespan;
+    mean.predicted.bubble += step.predicted.bubble / static_cast<double>(count);
+    mean.overhead += step.overhead / static_cast<double>(count);
+    mean.slices += step.slices;
+    mean.predicted.peak = std::max(mean.predicted.peak, step.predicted.peak);
+    mean.forward_packs = std::max(mean.forward_packs, step.forward_packs);
+    mean.backward_packs = std::max(mean.backward_packs, step.backward_packs);
+  }
+  mean.tokens = mean.tokens / count;
+  mean.predicted.makespan = mean.predicted.makespan / count;
+  mean.slices /= steps.size();
+  return mean;
 }
 
 }  // namespace slimpack

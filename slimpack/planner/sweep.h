@@ -67,4 +67,8 @@ struct SweepPoint {
 /// The predicted figures of a step.
 [[nodiscard]] SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost);
 
+/// One step that stands for several predicted ones: of tokens, makespan, bubble, overhead and
+/// slices the mean, of memory and MicroPacks the most. REQUIRES: at least one step.
+[[nodiscard]] SweepFigures mean_figures(const std::vector<SweepFigures>& steps);
+
 }  // namespace slimpack

@@ -52,6 +52,12 @@ std::string stages_text(std::int32_t stages_per_rank) {
   return fmt::format("{} stages a rank", stages_per_rank);
 }
 
+std::string published_text(const ComparedPlanner& planner, const std::optional<Bytes>& cap) {
+  if (!planner.published) return "needs " + human_bytes(planner.published_peak);
+  const char* above = cap && planner.published_peak > *cap ? " !" : "";
+  return human_duration(*planner.published) + above;
+}
+
 /// How the baselines are tuned, and how many stages our ranks have if they have several. Empty
 /// without any.
 std::string tuning_text(const std::vector<ComparedPlanner>& planners,
@@ -63,8 +69,7 @@ std::string tuning_text(const std::vector<ComparedPlanner>& planners,
       table.add_row({kOurs, "", stages_text(planner.stages_per_rank)});
     if (planner.tuning.empty()) continue;
     any = true;
-    const char* above = cap && planner.published_peak > *cap ? " !" : "";
-    table.add_row({planner.planner, human_duration(planner.published) + above, planner.tuning});
+    table.add_row({planner.planner, published_text(planner, cap), planner.tuning});
   }
   return any ? "\n" + table.text(columns) : "";
 }
@@ -90,10 +95,10 @@ bool keep_better(ComparedPlanner& out, const RatedPlan& step, const Job& job, co
 }
 
 void compare_ours(ComparedPlanner& out, std::span<const Job> jobs, const SequenceLengths& lengths,
-                  const Choices& choices, const Costs& cost) {
+                  const Choices& choices, const Costs& cost, const std::function<void()>& tick) {
   std::optional<Bytes> needed;
   for (const Job& job : jobs) {
-    const PlanOutcome outcome = plan_step(job, lengths, choices, cost);
+    const PlanOutcome outcome = plan_step(job, lengths, choices, cost, tick);
     if (outcome.step)
       keep_better(out, *outcome.step, job, cost);
     else
@@ -104,16 +109,25 @@ void compare_ours(ComparedPlanner& out, std::span<const Job> jobs, const Sequenc
 }
 
 void compare_baseline(ComparedPlanner& out, const Baseline& baseline, std::span<const Job> jobs,
-                      const SequenceLengths& lengths, const Choices& choices, const Costs& cost) {
+                      const SequenceLengths& lengths, const Choices& choices, const Costs& cost,
+                      const std::function<void()>& tick) {
   std::vector<Job> tried(jobs.begin(), jobs.end());
   if (!baseline.interleaves) tried = {on_single_stages(jobs.front(), lengths, cost)};
   for (const Job& job : tried) {
-    const TunedStep tuned = tuned_baseline(baseline, job, lengths, choices, cost);
+    const TunedStep tuned = tuned_baseline(baseline, job, lengths, choices, cost, tick);
     if (!keep_better(out, tuned.step, job, cost)) continue;
     out.tuning = describe(tuned.tuning);
     if (job.layout.stages_per_rank > 1)
       out.tuning += ", " + stages_text(job.layout.stages_per_rank);
   }
+  const Job single = on_single_stages(jobs.front(), lengths, cost);
+  const RatedPlan published = baseline_step(baseline, single, lengths, choices, cost);
+  out.published_peak = step_need(published, cost).bytes;
+  if (keep_better(out, published, single, cost)) out.tuning = describe(Tuning{});
+  // A step that keeps the cap is not compared with one that has more memory.
+  if (!single.memory_cap || out.published_peak <= *single.memory_cap ||
+      !fits(out, single.memory_cap))
+    out.published = published.prediction.makespan;
 }
 
 }  // namespace
@@ -160,20 +174,17 @@ std::optional<SpeedUp> our_speed_up(const std::vector<PlannerTime>& times) {
 
 ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
                          const SequenceLengths& lengths, const Choices& choices,
-                         const Costs& cost) {
+                         const Costs& cost, const std::function<void()>& tick) {
   ComparedPlanner out{planner, std::nullopt, "", Nanos(0)};
   const Nanos start = monotonic_now();
   if (planner == kOurs) {
-    compare_ours(out, jobs, lengths, choices, cost);
+    compare_ours(out, jobs, lengths, choices, cost, tick);
     out.planning = monotonic_now() - start;
     return out;
   }
   const Baseline& baseline = baseline_named(planner);
-  compare_baseline(out, baseline, jobs, lengths, choices, cost);
+  compare_baseline(out, baseline, jobs, lengths, choices, cost, tick);
   out.planning = monotonic_now() - start;
-  const RatedPlan published = published_step(baseline, jobs.front(), lengths, choices, cost);
-  out.published = published.prediction.makespan;
-  out.published_peak = step_need(published, cost).bytes;
   return out;
 }
 
@@ -200,7 +211,7 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
       continue;
     }
     const PredictedFigures& f = *planner.figures;
-    marked |= cap && std::max(f.peak, planner.published_peak) > *cap;
+    marked |= cap && f.peak > *cap;
     table.add_row({planner.planner, human_count(f.tokens_per_second),
                    f.mfu ? human_share(*f.mfu) : "", human_share(f.bubble),
                    human_duration(f.makespan), mark(f.peak, cap), planning, human_share(f.gap)});
@@ -221,7 +232,8 @@ nlohmann::json to_json(const ComparedPlanner& planner) {
     one[figure] = nullptr;
   if (!planner.tuning.empty()) {
     one["tuning"] = planner.tuning;
-    one["published_makespan_ns"] = planner.published.count();
+    if (planner.published) one["published_makespan_ns"] = planner.published->count();
+    one["published_peak_bytes"] = planner.published_peak.count();
   }
   if (!planner.figures) {
     one["error"] = planner.error;

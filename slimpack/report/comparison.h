@@ -1,6 +1,7 @@
 // Compares one step under several planners.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -31,9 +32,10 @@ struct ComparedPlanner {
   std::string error;                        ///< the reason if figures are absent, in few words
   Nanos planning;                           ///< wall time that planning or tuning took
   /// Of a baseline: how its step differs from the published setting, and that setting's makespan
-  /// and peak.
+  /// and peak. The published setting is one of those that it is tuned over, so `figures` are never
+  /// longer. Its makespan is absent where it is above the memory cap that `figures` keep.
   std::string tuning = {};
-  Nanos published = {};
+  std::optional<Nanos> published = std::nullopt;
   Bytes published_peak = {};
   std::int32_t stages_per_rank = 1;
 };
@@ -60,10 +62,12 @@ struct SpeedUp {
 
 /// Plans the step for each of `jobs`, which differ in their layouts, and takes the best. `planner`
 /// is one of planner_names; baselines are tuned (tuned_baseline), and those that do not interleave
-/// have one stage a rank. Throws InvalidInput as plan_step.
+/// have one stage a rank. `tick`, if set, is called
+/// after each candidate plan. Throws InvalidInput as plan_step.
 [[nodiscard]] ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
                                        const SequenceLengths& lengths, const Choices& choices,
-                                       const Costs& cost);
+                                       const Costs& cost,
+                                       const std::function<void()>& tick = nullptr);
 
 /// The baseline's step in its published setting, with one stage on each rank. Throws InvalidInput
 /// as baseline_step.

@@ -201,6 +201,7 @@ nlohmann::json fit_figures(const FitAdvice& advice) {
     figures["communicator_bytes"] = wish.budget->gpu.communicators.count();
   }
   figures["unlimited_makespan_ns"] = advice.unlimited.count();
+  figures["tokens"] = wish.tokens.count();
   figures["longest"] = wish.longest.count();
   figures["longest_that_fits"] = wish.longest_that_fits.count();
   figures["options"] = nlohmann::json::array();

@@ -121,7 +121,8 @@ Json page_data(const ReportSource& source, const PageOptions& options) {
   memories["predicted"] = memory(predicted);
   loads["predicted"] = loads_for_page(predicted, file.step.plan);
   advance();
-  const auto rivals = rivals_for_page(file, source.limits(), planner_of(source), advance);
+  const auto rivals = rivals_for_page(file, source.limits(), planner_of(source), advance,
+                                      options.tick);
   return {{"format", kPageFormat},
           {"version", kPageVersion},
           {"name", source.name},

@@ -15,6 +15,7 @@ struct PageOptions {
   std::function<void()> advance =
       {};  ///< called after each of page_work() parts of the work; may be empty
   PageLimits limits = {};
+  std::function<void()> tick = {};  ///< called while a part takes long; may be empty
 };
 
 /// {"format": "slimpack-report", "version": 1, "name", "program", "about": [[what, text], …],

@@ -34,13 +34,14 @@ RatedPlan packed_rival(const PlanFile& file, const PlanLimits& limits) {
 
 nlohmann::ordered_json rivals_for_page(const PlanFile& file, const PlanLimits& limits,
                                        const std::string& planner,
-                                       const std::function<void()>& advance) {
+                                       const std::function<void()>& advance,
+                                       const std::function<void()>& tick) {
   const std::array jobs{job_of(file, limits)};
   std::vector<ComparedPlanner> rows{{planner, figures_of(file.step, file.cost), "", Nanos(0)}};
   rows.front().stages_per_rank = file.step.plan.layout.stages_per_rank;
   for (const Baseline& baseline : baselines()) {
     rows.push_back(compared(std::string(baseline.name), jobs, file.step.plan.lengths,
-                            choices_within(limits), file.cost));
+                            choices_within(limits), file.cost, tick));
     advance();
   }
   nlohmann::ordered_json out = nlohmann::ordered_json::array();

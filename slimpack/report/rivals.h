@@ -22,9 +22,10 @@ namespace slimpack {
 /// The rows of a comparison, as to_json(ComparedPlanner) has them, with "fits" and without the time
 /// that planning took: first the plan
 /// itself under the name `planner`, as it is predicted, then every baseline, tuned. `advance` is
-/// called after each baseline. Cost: planning by every baseline.
+/// called after each baseline, and `tick`, if set, after each of its tunings. Cost: planning by every baseline.
 [[nodiscard]] nlohmann::ordered_json rivals_for_page(const PlanFile& file, const PlanLimits& limits,
                                                      const std::string& planner,
-                                                     const std::function<void()>& advance);
+                                                     const std::function<void()>& advance,
+                                                     const std::function<void()>& tick);
 
 }  // namespace slimpack

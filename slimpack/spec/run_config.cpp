@@ -184,7 +184,10 @@ RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
   for (const std::string& override_text : overrides)
     parsed.push_back(parse_override(override_text));
   apply_file(config, text, origin, base, parsed);
-  for (const Override& o : parsed) assign(config, o.section, o.key, o.entry, fs::path());
+  for (const Override& o : parsed) {
+    assign(config, o.section, o.key, o.entry, fs::path());
+    config.data.step_tokens_asked |= o.section == "data" && o.key == "step_tokens";
+  }
   if (config.model.config.empty())
     invalid_input("{}: model.config is missing; add [model] config = \"config.json\"", origin);
   if (config.train.min_learning_rate > config.train.learning_rate)

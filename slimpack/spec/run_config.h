@@ -76,6 +76,7 @@ struct DataConfig {
   Tokens context{4096};          ///< a sequence has at most this many tokens
   LongDocumentsKind long_documents = LongDocumentsKind::kSplit;
   Tokens step_tokens{32768};  ///< whole sequences are drawn until this many tokens are reached
+  bool step_tokens_asked = false;  ///< an override sets step_tokens, and not the file alone
   std::uint64_t seed = 0;     ///< order of the sequences
 
   bool operator==(const DataConfig&) const = default;

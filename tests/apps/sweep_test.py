@@ -133,7 +133,7 @@ def test_a_list_on_standard_input_is_read_once(workspace, lengths, tmp_path):
     (over("pp=1,9"), ["9 pipeline stages", "4 layers", "use 1 to 4"]),
     (over("packs=4", "planner=packed"), ["plan.planner is packed", "set it to slimpack"]),
     (over("tp=1,3"), ["tp"]),
-    ([*over("packs=4"), "--steps", "3"], ["--steps", "--measured"]),
+    ([*over("packs=4"), "--steps", "0"], ["--steps is 0", "1 to 10000"]),
     ([*over("packs=4"), "--data", "corpus"], ["two sources"]),
 ])
 def test_a_mistake_is_one_line_and_leaves_no_file(workspace, lengths, tmp_path, arguments, parts):

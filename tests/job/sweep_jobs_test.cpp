@@ -38,7 +38,7 @@ granularity = 32
     return sweep_jobs(run_file(), overrides, sweep_axes(over));
   }
   [[nodiscard]] SweepPoint point(const SweepJob& job) const {
-    return planned_point(job, step_planning(job.config, "run.toml"), lengths_);
+    return planned_point(job, step_planning(job.config, "run.toml"), {lengths_});
   }
 
   TempFolder folder_;
