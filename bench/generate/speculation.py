@@ -37,7 +37,7 @@ from others import Others
 from same_tokens import same_tokens
 from slimpack import InvalidInput
 from slimpack.generation import Generator, fit_heterospec
-from slimpack.generation.chat import chat_tokens
+from slimpack.generation.chat import Chat
 
 PROMPT_BYTES = 400  # of a model of bytes
 FITTED_ON = 128  # tokens of each answer that HeteroSpec's bins are fitted on, and trees tuned
@@ -72,9 +72,8 @@ def ways_of(head, tree, base):
 def prompts_of(options, folder, generator):
     """By kind of text the prompts, in tokens."""
     if (folder / "tokenizer.json").exists():
-        def encode(text):
-            return chat_tokens(folder, generator.texts, [{"role": "user", "content": text}])
-        return requests(options.texts, encode)
+        chat = Chat(folder, generator.texts)
+        return requests(options.texts, lambda text: chat.tokens([{"role": "user", "content": text}]))
     return parts_of_sources(sorted(held_out(options).rglob("*.py")), options.texts, PROMPT_BYTES)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from draft_models import VOCABULARY, save_target, small_config, write_answer_lines, write_dataset
 from slimpack import InvalidInput
-from slimpack.draft.answers import TransformersGenerator, answered, read_prompts, write_answers
+from slimpack.draft.answers import TransformersGenerator, answered, write_answers
 from slimpack.draft.engine_answers import EngineGenerator
 from slimpack.draft.target import TransformersTarget, load_target
 from transformers import AutoModelForCausalLM, GraniteConfig, GraniteForCausalLM
@@ -126,65 +126,18 @@ def test_a_start_goes_on_behind_the_last_whole_answer(tmp_path, prompts):
     assert answered(parts, prompts[:3], restart=True) == 0 and parts.read_bytes() == b""
 
 
+def test_a_prompt_without_a_token_has_an_empty_answer_in_its_place(tmp_path):
+    prompts, counting = [[1, 2], [], [3], [], [], [], []], Counting()
+    assert write_answers(tmp_path / "a.jsonl", prompts, counting) == 6
+    assert counting.asked == [[1, 2], [3]]
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert lines == [{"prompt": prompt, "answer": [sum(prompt)] * 3 if prompt else []} for prompt in prompts]
+    assert answered(tmp_path / "a.jsonl", prompts) == 7
+
+
 def test_answers_to_other_prompts_are_not_gone_on_with(tmp_path, prompts):
     file = write_answer_lines(tmp_path / "a.jsonl", [(prompts[0], [1]), ([7, 7], [1])])
     before = file.read_bytes()
     with pytest.raises(InvalidInput, match="line 2 answers another prompt .* --restart"):
         answered(file, prompts)
     assert file.read_bytes() == before
-
-
-class Words:
-    """A tokenizer whose tokens are lengths of words; with a chat template, after the token 1."""
-
-    def __init__(self, chat):
-        self.chat_template = "yes" if chat else None
-
-    def __call__(self, text):
-        return {"input_ids": [len(word) for word in text.split()]}
-
-    def apply_chat_template(self, said, add_generation_prompt, return_dict):
-        assert add_generation_prompt and return_dict
-        return {"input_ids": [1, *(len(word) for m in said for word in m["content"].split())]}
-
-
-def prompts_in(path, chat=False, field="prompt", count=None):
-    return read_prompts(path, lambda: Words(chat), field, 2, count)
-
-
-def test_prompts_of_every_kind(tmp_path):
-    lines = tmp_path / "p.jsonl"
-    said = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hello"}]
-    lines.write_text('{"q": "a bb"}\n\n{"q": "ccc"}\n')
-    assert prompts_in(lines, field="q") == [[1, 2], [3]]
-    assert prompts_in(lines, field="q", chat=True, count=1) == [[1, 1, 2]]
-    lines.write_text(json.dumps({"prompt": said}) + "\n")
-    assert prompts_in(lines, chat=True) == [[1, 2, 4, 5]]
-    with pytest.raises(InvalidInput, match="no chat template"):
-        prompts_in(lines)
-    text = tmp_path / "p.txt"
-    text.write_text("a bb\n\nccc dddd\n")
-    assert prompts_in(text) == [[1, 2], [3, 4]]
-    write_dataset(tmp_path / "d", [[5, 6, 7], [8]])
-    assert prompts_in(tmp_path / "d") == [[5, 6], [8]]  # the first two tokens of each
-    assert prompts_in(tmp_path / "d", count=1) == [[5, 6]]
-
-
-@pytest.mark.parametrize("data, words", [
-    (b"{", ["line 1", "field 'prompt'", "--field"]),
-    (b'{"text": "a"}', ["line 1", "field 'prompt'"]),
-    (b'{"prompt": 7}', ["line 1", "neither a text nor a list of chat messages"]),
-    (b'{"prompt": [{"role": "user"}]}', ["neither a text"]),
-    (b"\xff", ["cannot read", "utf-8"]),
-    (b"", ["has no prompt"]),
-    (None, ["cannot read", "No such file"]),
-])
-def test_prompts_that_are_refused(tmp_path, data, words):
-    file = tmp_path / "p.jsonl"
-    if data is not None:
-        file.write_bytes(data)
-    with pytest.raises(InvalidInput) as error:
-        prompts_in(file)
-    assert "\n" not in str(error.value) and str(file) in str(error.value)
-    for word in words:
-        assert word in str(error.value)

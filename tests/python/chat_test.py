@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from slimpack import InvalidInput
-from slimpack.generation.chat import chat_of, chat_tokens
+from slimpack.generation.chat import Chat
 from slimpack.generation.texts import text_of
 from text_data import bpe
 from transformers import AutoTokenizer
@@ -169,8 +169,8 @@ def assert_same(folder, messages, variables=None, **settings):
                                       **{"chat_template" if k == "template" else k: v for k, v in settings.items()},
                                       **variables or {})
     settings["variables"] = variables
-    assert chat_of(folder, texts).text(messages, **settings) == text
-    assert chat_tokens(folder, texts, messages, **settings) == theirs(text, add_special_tokens=False).input_ids
+    assert Chat(folder, texts).text(messages, **settings) == text
+    assert Chat(folder, texts).tokens(messages, **settings) == theirs(text, add_special_tokens=False).input_ids
     return text
 
 
@@ -270,7 +270,7 @@ def test_names_that_no_file_has_are_those_of_the_tokenizers_class(folder, model,
 def test_a_template_that_fails_is_told_in_one_line(folder, template, message):
     made = folder({"tokenizer_config.json": config_of(template)})
     with pytest.raises(InvalidInput) as error:
-        chat_tokens(made, text_of(made, 310), MESSAGES)
+        Chat(made, text_of(made, 310)).tokens(MESSAGES)
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
@@ -284,7 +284,7 @@ def test_a_template_that_fails_is_told_in_one_line(folder, template, message):
 def test_what_are_no_messages_is_refused(folder, messages, message):
     made = folder({"tokenizer_config.json": config_of(CHATML)})
     with pytest.raises(InvalidInput, match=message):
-        chat_tokens(made, text_of(made, 310), messages)
+        Chat(made, text_of(made, 310)).tokens(messages)
 
 
 @pytest.mark.parametrize("files, message", [
@@ -315,5 +315,5 @@ def test_settings_that_cannot_be_used_are_told_and_never_replaced_by_a_guess(fol
         if content == "\xff":
             (made / name).write_bytes(b"\xff")
     with pytest.raises(InvalidInput, match=message.replace("|", r"\|")) as error:
-        chat_tokens(made, text_of(made, 310), MESSAGES)
+        Chat(made, text_of(made, 310)).tokens(MESSAGES)
     assert "\n" not in str(error.value)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from slimpack import IndexedDataset, InvalidInput
+from slimpack import InvalidInput
 from slimpack.draft.data import answer_of
 
 
@@ -21,14 +21,16 @@ def write_answers(file, prompts, generate, done=0, tell=None):
     how many tokens they have.
 
     generate(prompts): the answers to at most generate.prompts_at_once prompts, as lists of token ids; the
-    target. tell(done, tokens): called after each call of it.
+    target. It is not asked for prompts without a token, whose answers are empty. tell(done, tokens): called
+    after each call of it.
     """
     file, tokens = Path(file), 0
     try:
         with file.open("ab") as out:
             for begin in range(done, len(prompts), generate.prompts_at_once):
                 asked = prompts[begin : begin + generate.prompts_at_once]
-                answers = generate(asked)
+                made = iter(generate([prompt for prompt in asked if prompt]))
+                answers = [next(made) if prompt else [] for prompt in asked]
                 for prompt, answer in zip(asked, answers, strict=True):
                     line = json.dumps({"prompt": list(prompt), "answer": list(answer)})
                     out.write(line.encode() + b"\n")
@@ -66,74 +68,6 @@ def answered(file, prompts, restart=False):
     return len(lines)
 
 
-def read_prompts(path, tokenizer, field, prompt_tokens, count):
-    """At most `count` prompts as token ids; None = all.
-
-    FILE.jsonl: the text in a field, or a list of chat messages in it. Another file: each line a prompt.
-    PREFIX of a dataset: the first prompt_tokens of each document.
-    tokenizer: called for the first two kinds alone; returns the target's tokenizer. Where it has a chat
-    template, a prompt is what a user says.
-    """
-    path = Path(path)
-    if Path(f"{path}.idx").exists():
-        dataset = IndexedDataset.open(str(path))
-        documents = range(len(dataset) if count is None else min(count, len(dataset)))
-        prompts = [dataset[document][:prompt_tokens].tolist() for document in documents]
-    else:
-        prompts = _read_texts(path, field, count)
-        encode = _encoder(tokenizer())
-        prompts = [encode(prompt) for prompt in prompts]
-    prompts = [prompt for prompt in prompts if prompt]
-    if not prompts:
-        raise InvalidInput(f"'{path}' has no prompt; give a file with one on each line")
-    return prompts
-
-
-def _read_texts(file, field, count):
-    texts = []
-    try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                if len(texts) == count:
-                    break
-                is_json = file.suffix == ".jsonl"
-                texts.append(_prompt_in(line, field, f"'{file}': line {number}") if is_json
-                             else line.rstrip("\n"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InvalidInput(f"cannot read '{file}': {reason}; check the path") from None
-    return texts
-
-
-def _prompt_in(line, field, place):
-    try:
-        prompt = json.loads(line)[field]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise InvalidInput(f"{place}: no JSON object with a field '{field}'; give --field, or mend the "
-                           "line") from None
-    messages = isinstance(prompt, list) and prompt and all(
-        isinstance(m, dict) and {"role", "content"} <= m.keys() for m in prompt)
-    if not isinstance(prompt, str) and not messages:
-        raise InvalidInput(f"{place}: field '{field}' is neither a text nor a list of chat messages; "
-                           "give --field, or mend the line")
-    return prompt
-
-
-def _encoder(tokenizer):
-    """From a text or messages to token ids."""
-    def encode(prompt):
-        if tokenizer.chat_template is None:
-            if not isinstance(prompt, str):
-                raise InvalidInput("the target has no chat template, so prompts are texts; give texts")
-            return tokenizer(prompt)["input_ids"]
-        said = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-        return list(tokenizer.apply_chat_template(said, add_generation_prompt=True, return_dict=True)
-                    ["input_ids"])
-    return encode
-
-
 class TransformersGenerator:
     """The answers of a TransformersTarget, `batch` of them at the same time, greedy at temperature 0, each
     of at most new_tokens.
@@ -147,10 +81,14 @@ class TransformersGenerator:
         given = settings.eos_token_id if end is None else end
         self._end = set(np.atleast_1d([] if given is None else given).tolist())
         self._model, self._new_tokens, self._temperature = target.model, new_tokens, temperature
+        self.vocabulary = target.vocabulary
+        self.positions = getattr(target.config, "max_position_embeddings", None)
         self._seed, self.prompts_at_once = seed, batch
 
     def __call__(self, prompts):
-        longest = max(map(len, prompts))
+        longest = max(map(len, prompts), default=0)
+        if longest == 0:
+            return []
         device = self._model.device
         ids_BT = torch.zeros(len(prompts), longest, dtype=torch.int64, device=device)
         mask_BT = torch.zeros_like(ids_BT)

@@ -71,16 +71,21 @@ def generator_of(options):
 
 
 def run(options):
-    from slimpack.draft.answers import answered, read_prompts, write_answers
+    from slimpack.draft.answers import answered, write_answers
     from slimpack.draft.data import ANSWERS_SUFFIX
-    from slimpack.draft.target import load_tokenizer
+    from slimpack.draft.prompts import prompt_encoder, read_prompts
     from slimpack.draft.time_left import TimeLeft
 
     if not options.out.endswith(ANSWERS_SUFFIX):
         raise InvalidInput(f"--out is '{options.out}', must end with {ANSWERS_SUFFIX}")
-    prompts = read_prompts(options.prompts, lambda: load_tokenizer(options.target), options.field,
-                           options.prompt_tokens, options.count)
+    asked = read_prompts(options.prompts, lambda: prompt_encoder(options.target), options.field,
+                         options.prompt_tokens, options.count)
+    prompts, empty = asked.tokens, asked.empty()
     generate = generator_of(options)
+    asked.require(generate.vocabulary, generate.positions)
+    if empty:
+        print(f"prompts without a token, whose answers are empty: {len(empty):,}, the first: {empty[0]}",
+              file=sys.stderr)
     begun = answered(options.out, prompts, options.restart)
     start, time_left = time.monotonic(), TimeLeft(begun, len(prompts))
 

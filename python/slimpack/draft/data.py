@@ -6,6 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from slimpack import IndexedDataset, InvalidInput
+from slimpack.generation.texts import invalid_input
+from slimpack.text.documents import lines_in
+from slimpack.text.errors import shown
+from slimpack.text.inputs import ending_format
 
 ANSWERS_SUFFIX = ".jsonl"
 
@@ -53,7 +57,7 @@ class Documents:
 
 def read_documents(path):
     """The Documents of answers (FILE.jsonl) or of a dataset (PREFIX.bin, PREFIX.idx)."""
-    if str(path).endswith(ANSWERS_SUFFIX):
+    if ending_format(str(path)) == "jsonl":
         documents = _read_answers(Path(path))
     else:
         dataset = IndexedDataset.open(str(path))
@@ -65,15 +69,11 @@ def read_documents(path):
 
 def _read_answers(file):
     tokens, firsts = [], []
-    try:
-        with file.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                prompt, answer = answer_of(line, f"'{file}': line {number}")
-                tokens.append(np.array(prompt + answer, np.int32))
-                firsts.append(len(prompt))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InvalidInput(f"cannot read '{file}': {reason}; check the path") from None
+    with invalid_input():
+        for number, line in lines_in(file, "answers"):
+            prompt, answer = answer_of(line, f"'{shown(file)}': line {number}")
+            tokens.append(np.array(prompt + answer, np.int32))
+            firsts.append(len(prompt))
     return Documents(tokens.__getitem__, [len(ids) for ids in tokens], firsts)
 
 

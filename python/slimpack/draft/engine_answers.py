@@ -18,6 +18,7 @@ class EngineGenerator:
                  batch=32):
         self._native = runtime.load()
         self._model = self._native.Generator(str(folder), dtype, device, self._native.DraftSettings())
+        self.vocabulary, self.positions = self._model.vocabulary, self._model.positions
         self._end = set(end_tokens(Path(folder)) if end is None else end)
         self._seed, self._batch = seed, batch
         self._settings = self._native.GenerateSettings()

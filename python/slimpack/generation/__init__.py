@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from slimpack import InvalidInput, runtime
-from slimpack.generation.chat import chat_tokens
+from slimpack.generation.chat import Chat
 from slimpack.generation.stops import StopStrings
 from slimpack.generation.texts import text_of
 
@@ -110,8 +110,8 @@ class Generator:
         template: the name of one of the model's chat templates, or a Jinja program. None = its usual one.
         variables: by name, what else the template sees, such as {"enable_thinking": False}.
         """
-        prompt = chat_tokens(self.folder, self.texts, messages, tools=tools, documents=documents,
-                             template=template, variables=variables)
+        prompt = Chat(self.folder, self.texts).tokens(messages, tools=tools, documents=documents,
+                                                      template=template, variables=variables)
         return self.generate(prompt, **settings)
 
     def generate(self, prompt, *, max_new_tokens=256, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0,

@@ -18,14 +18,16 @@ REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 class Chat:
-    """The chat templates in a model's folder.
+    """The chat templates of a model. False where it has none.
 
-    special_tokens: "bos_token" and the like → text.
+    folder: the model's. texts: how it reads text; the templates in its tokenizer's folder go first.
     """
 
-    def __init__(self, folder, special_tokens):
-        self.folder, self.special_tokens = folder, special_tokens
-        self.templates = templates_of(folder)
+    def __init__(self, folder, texts):
+        self.folder, self.texts = texts.folder, texts
+        self.templates = templates_of(texts.folder)
+        if not self.templates and texts.folder != folder:
+            self.folder, self.templates = folder, templates_of(folder)
 
     def __bool__(self):
         return bool(self.templates)
@@ -43,7 +45,7 @@ class Chat:
         given = {"messages": messages_of(messages), "tools": plain(tools, "tools"),
                  "documents": plain(documents, "documents"),
                  "add_generation_prompt": add_generation_prompt,
-                 **self.special_tokens, **plain(variables or {}, "variables")}
+                 **self.texts.special_tokens, **plain(variables or {}, "variables")}
         try:
             return compiled(chosen).render(given)
         except InvalidInput:
@@ -52,6 +54,15 @@ class Chat:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InvalidInput(f"the chat template of '{shown(self.folder)}' fails: {reason}; mend the "
                                "template, or give messages that it takes") from error
+
+    def tokens(self, messages, **settings):
+        """The tokens of that text. Settings as in text."""
+        text = self.text(messages, **settings)
+        for name, token in self.texts.lacking.items():
+            if token in text:
+                raise InvalidInput(f"the chat template writes the {name} '{token}', which the tokenizer lacks; "
+                                   "mend the name in tokenizer_config.json, or give the model's own --tokenizer")
+        return self.texts.encode(text, special=False)
 
     def chosen(self, template, tools):
         """The text of the template that is asked for."""
@@ -68,22 +79,6 @@ class Chat:
                                "'default'; name one of them")
         raise InvalidInput(f"'{shown(self.folder)}' has no chat template; leave --chat away for a model "
                            "that was not tuned on chats")
-
-
-def chat_of(folder, texts):
-    """The Chat of a model that reads text in this way: templates of its tokenizer's folder, or else its own."""
-    chat = Chat(texts.folder, texts.special_tokens)
-    return chat if chat or texts.folder == folder else Chat(folder, texts.special_tokens)
-
-
-def chat_tokens(folder, texts, messages, **settings):
-    """The tokens of messages, by the chat template of the model in a folder. Settings as in Chat.text."""
-    text = chat_of(folder, texts).text(messages, **settings)
-    for name, token in texts.lacking.items():
-        if token in text:
-            raise InvalidInput(f"the chat template writes the {name} '{token}', which the tokenizer lacks; mend "
-                               "the name in tokenizer_config.json, or give the model's own --tokenizer")
-    return texts.encode(text, special=False)
 
 
 def templates_of(folder):

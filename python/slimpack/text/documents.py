@@ -209,6 +209,21 @@ def decoded(data, place, line=None):
                           "convert the input to UTF-8 (iconv), or leave it out") from error
 
 
+def lines_in(path, what):
+    """(number, line) of all lines of a file that are not blank. Reads it whole; names that end with .gz are
+    decompressed."""
+    with reading(path, what):
+        with open(path, "rb") as file:
+            data = file.read()
+    if is_compressed(str(path)):
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise BadInput(f"'{shown(path)}': the compressed data is damaged ({error}); copy or compress the "
+                           "file again") from error
+    yield from lines_of(data)
+
+
 def value_of(line, place, field):
     """The value of a field in a line of JSON."""
     try:
