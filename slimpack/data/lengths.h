@@ -12,9 +12,10 @@
 
 namespace slimpack {
 
-/// Parses a length list: one integer from 1 to 2^31 − 1 on each line. Skips blank lines and text
-/// after a #. Throws InvalidInput for bad lines, naming `origin` and each line's number, text and
-/// rule (of the first five, and how many more), and for a list without any length.
+/// Parses a length list: one integer from 1 to 2^31 − 1 on each line. Skips blank lines, text
+/// after a #, and the mark of UTF-8 (BOM) before a line. Throws InvalidInput for bad lines, naming
+/// `origin` and each line's number, text and rule (of the first five, and how many more), and for a
+/// list without any length.
 [[nodiscard]] std::vector<Tokens> parse_lengths(std::string_view text, std::string_view origin);
 /// parse_lengths of a file, a pipe, or "-", the standard input.
 [[nodiscard]] std::vector<Tokens> read_lengths(const std::filesystem::path& file);

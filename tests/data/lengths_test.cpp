@@ -31,6 +31,11 @@ TEST(ParseLengths, skips_blank_lines_and_comments) {
   EXPECT_EQ(parse_lengths("# lengths\n\n  12\t# the first\r\n   \n\t7\r\n#", "l"), tokens({12, 7}));
 }
 
+TEST(ParseLengths, skips_the_mark_of_utf8_before_a_line) {
+  EXPECT_EQ(parse_lengths("\xef\xbb\xbf" "12\r\n7\n\xef\xbb\xbf" "5\n\xef\xbb\xbf\n", "l"), tokens({12, 7, 5}));
+  expect_invalid_input([] { (void)parse_lengths("1\n\xef\xbb\xbfx\n", "l"); }, {"line 2: 'x'"});
+}
+
 TEST(ParseLengths, names_every_bad_line_by_its_number) {
   expect_invalid_input([] { (void)parse_lengths("1\n\nx\n2\n-3\n4 5\n0\n", "my.txt"); },
                        {"my.txt", "line 3: 'x'", "line 5: '-3'", "line 6: '4 5'", "line 7: '0'",

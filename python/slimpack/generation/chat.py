@@ -76,7 +76,7 @@ class Chat:
         if self.templates:
             names = ", ".join(f"'{name}'" for name in sorted(self.templates))
             raise InvalidInput(f"'{shown(self.folder)}' has the chat templates {names} and none named "
-                               "'default'; name one of them")
+                               "'default'; name one of them with template=")
         raise InvalidInput(f"'{shown(self.folder)}' has no chat template; leave --chat away for a model "
                            "that was not tuned on chats")
 

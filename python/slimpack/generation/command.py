@@ -120,9 +120,9 @@ def read_prompt(options):
     name = "standard input" if options.file is None else options.file
     try:
         if options.file is None:
-            return sys.stdin.buffer.read().decode()
+            return sys.stdin.buffer.read().decode("utf-8-sig")
         with open(options.file, "rb") as file:
-            return file.read().decode()
+            return file.read().decode("utf-8-sig")
     except OSError as error:
         raise InvalidInput(f"cannot read '{shown(name)}': {error.strerror}; check the path") from error
     except UnicodeDecodeError as error:
@@ -166,6 +166,14 @@ def sparse_figures(made):
             f"{100 * made.sparse.dense_heads:.0f}% of heads dense")
 
 
+def remarks(texts, prompt):
+    """What a reader of the answer should know of the model's text, a line each."""
+    if texts.usual_end is not None:
+        yield f"answers end at {texts.usual_end}, a usual name: no file of the model names its end"
+    if lost := texts.lost(prompt):
+        yield f"characters of the prompt that have no token and are lost: {lost:,}"
+
+
 def write(text):
     sys.stdout.write(text)
     sys.stdout.flush()
@@ -185,6 +193,8 @@ def run(options):
     generator = Generator(options.model, dtype=options.dtype, device=options.device,
                           tokenizer=options.tokenizer, sparse=options.sparse,
                           **draft_settings(options))
+    for remark in remarks(generator.texts, prompt):
+        print(remark, file=sys.stderr)
     settings = {name: getattr(options, name) for name in (
         "max_new_tokens", "temperature", "top_k", "top_p", "min_p", "seed", "stop", "ignore_eos",
         "prefill_slice")}

@@ -51,8 +51,7 @@ class ByteText:
 
     end_tokens = (BYTE_END,)
     usual_end = None
-    special_ids = {}  # by text
-    lacking = {}
+    special_ids, lacking = {}, {}
 
     def __init__(self, folder):
         self.folder = folder
@@ -76,6 +75,7 @@ class TokenizerText:
     end_tokens: those that the model's settings name; empty = the tokenizer's own.
     usual_end: the token that ends answers, where that is but a guess by its name. None = no guess.
     special_tokens: name → text. lacking: those of them that the tokenizer has no token for.
+    special_ids: text → token of all that answers leave out.
     """
 
     def __init__(self, path, end_tokens):
