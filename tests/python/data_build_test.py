@@ -151,9 +151,11 @@ class TestTheEndOfADocument:
         """The last tokens of documents, for a tokenizer of these tokens and such arguments."""
         (tmp_path / "in.txt").write_text("a b")
 
-        def ends(tokens, *arguments, config=None, template=None):
+        def ends(tokens, *arguments, config=None, template=None, **files):
             model = tmp_path / "model"
             model.mkdir()
+            for name, content in files.items():
+                (model / f"{name}.json").write_text(json.dumps(content))
             word_level(model / "tokenizer.json", {token: i for i, token in enumerate(tokens)})
             if template:
                 library = Tokenizer.from_file(str(model / "tokenizer.json"))
@@ -175,6 +177,33 @@ class TestTheEndOfADocument:
 
     def test_is_else_a_usual_name(self, ends):
         assert ends(["a", "b", "</s>"], config={"eos_token": None}) == [0, 1, 2]
+
+    def test_is_said_to_be_a_guess_where_it_has_but_a_usual_name(self, ends, capsys):
+        ends(["a", "b", "</s>"])
+        assert "ends with </s> (token 2), a usual name: no file beside" in capsys.readouterr().out
+
+    def test_may_be_named_by_the_map_of_special_tokens(self, ends, capsys):
+        assert ends(["a", "b", "<|endoftext|>", "<stop>"], config={}, special_tokens_map={
+            "eos_token": "<stop>"}) == [0, 1, 3]
+        assert "ends with <stop> (token 3)\n" in capsys.readouterr().out
+
+    def test_may_be_a_token_that_only_the_tokenizer_config_has(self, ends):
+        assert ends(["a", "b", "<|endoftext|>"], config={"eos_token": "<stop>", "added_tokens_decoder": {
+            "3": {"content": "<stop>", "special": True}}}) == [0, 1, 3]
+
+    @pytest.mark.parametrize("config, part", [
+        ({"eos_token": "<nope>"}, "names the eos_token '<nope>', which"),
+        ({"eos_token": 7}, "eos_token is 7, it must be the text of a token"),
+        ("{", "holds no JSON object"),
+    ])
+    def test_is_no_guess_where_a_file_names_one_that_cannot_be(self, ends, capsys, config, part):
+        with pytest.raises(AssertionError):
+            ends(["a", "b", "<|endoftext|>"], config=config)
+        said = capsys.readouterr().err
+        assert part in said and "tokenizer_config.json'" in said and said.count("\n") == 1
+
+    def test_is_the_one_on_request_where_the_named_one_cannot_be(self, ends):
+        assert ends(["a", "b", "</s>"], "--eod-token", "</s>", config={"eos_token": "<nope>"}) == [0, 1, 2]
 
     def test_is_left_out_when_it_is_not_known(self, ends, capsys):
         assert ends(["a", "b"]) == [0, 1]

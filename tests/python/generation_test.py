@@ -1,14 +1,18 @@
 """slimpack.generate against transformers, and what it refuses."""
 
+import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
+from tokenizers import Tokenizer, models
 
 import slimpack
 from slimpack.generation import Generator
+from slimpack.generation.command import main
 from slimpack.generation.stops import StopStrings
 from slimpack.generation.texts import end_tokens
 
@@ -187,6 +191,88 @@ def test_stop_strings_are_found_across_pieces_and_not_told():
             if stop.stopped:
                 break
         assert heard + stop.finish() == told, (stops, pieces)
+
+
+@pytest.mark.parametrize("prompt, message", [
+    (b"alpha", "the prompt is bytes; give text"),
+    (bytearray(b"alpha"), "the prompt is bytes"),
+    (memoryview(b"alpha"), "the prompt is bytes"),
+    ([1.5, 2], "the prompt is a list, it must be text or a list of whole numbers"),
+    ([[1, 2]], "the prompt is a list"),
+    ({1: 2}, "the prompt is a dict"),
+    ({1, 2}, "the prompt is a set"),
+    (None, "the prompt is a NoneType"),
+    (7, "the prompt is a int"),
+    ("a\ud800", "which is no character; give UTF-8 text"),
+])
+def test_prompts_that_are_neither_text_nor_tokens_are_refused(tmp_path, prompt, message):
+    save_model(tmp_path)
+    generator = Generator(tmp_path, dtype="fp32")
+    for call in (generator.generate, generator.score, lambda one: generator.generate_batch([[1], one])):
+        with pytest.raises(slimpack.InvalidInput, match=message):
+            call(prompt)
+    with pytest.raises(slimpack.InvalidInput, match="the prompts are one text; give a list"):
+        generator.generate_batch("alpha")
+    with pytest.raises(slimpack.InvalidInput, match="stop has b'x', it must be a text"):
+        generator.generate("a", stop=b"x")
+
+
+def test_arrays_and_tensors_of_tokens_are_prompts(tmp_path):
+    save_model(tmp_path)
+    generator = Generator(tmp_path, dtype="fp64")
+    made = [generator.generate(prompt, max_new_tokens=4).tokens for prompt in (
+        [1, 2, 3], (1, 2, 3), range(1, 4), np.array([1, 2, 3]), torch.tensor([1, 2, 3]), iter([1, 2, 3]))]
+    assert all(tokens == made[0] for tokens in made)
+
+
+def save_tokenizer(folder):
+    """Letters, and two special tokens behind them; the model's own end is another."""
+    tokenizer = Tokenizer(models.BPE({letter: id for id, letter in enumerate("abcdefgh <>/s")}, []))
+    tokenizer.add_special_tokens(["<s>", "</s>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "chat_template":
+         "{{ bos_token }}{% for m in messages %}{{ m | tojson }}{{ eos_token }}{% endfor %}{{ tools }}"}))
+
+
+def test_a_chat_is_the_tokens_of_transformers(tmp_path, capsys):
+    save_model(tmp_path, vocab_size=15)
+    save_tokenizer(tmp_path)
+    messages = [{"role": "system", "content": "c 'd'"}, {"role": "user", "content": "<a> & b"}]
+    generator = Generator(tmp_path, dtype="fp64")
+    heard = []
+    generator.generate = lambda prompt, **settings: heard.append((prompt, settings))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for tools in (None, [{"name": "f"}]):
+        generator.chat(messages, tools=tools, seed=3)
+        assert heard.pop() == (theirs.apply_chat_template(messages, tools=tools, add_generation_prompt=True)
+                               .input_ids, {"seed": 3})
+    assert main([str(tmp_path), "<a> & b", "--chat", "--system", "c 'd'", "--json", "--max-new-tokens", "2"]) == 0
+    said = capsys.readouterr()
+    made = json.loads(said.out)
+    assert made["prompt_tokens"] == len(theirs.apply_chat_template(messages).input_ids)
+    # The & of the message: its other characters have tokens.
+    assert "characters of the prompt that have no token and are lost: 1\n" in said.err
+
+
+def test_an_end_by_its_usual_name_is_said(tmp_path, capsys):
+    save_model(tmp_path, vocab_size=15)
+    save_tokenizer(tmp_path)
+    assert main([str(tmp_path), "a", "--max-new-tokens", "1"]) == 0
+    assert "a usual name" not in capsys.readouterr().err
+    (tmp_path / "tokenizer_config.json").unlink()
+    assert main([str(tmp_path), "a", "--max-new-tokens", "1"]) == 0
+    assert "answers end at </s>, a usual name: no file of the model names its end\n" in capsys.readouterr().err
+    (tmp_path / "config.json").write_text(json.dumps(
+        {**json.loads((tmp_path / "config.json").read_text()), "eos_token_id": 3}))
+    assert Generator(tmp_path, dtype="fp32").texts.end_tokens == (3,)
+
+
+def test_a_prompt_from_a_file_begins_behind_the_mark_of_utf8(tmp_path, capsys):
+    save_model(tmp_path / "model")
+    (tmp_path / "p.txt").write_bytes(b"\xef\xbb\xbfab")
+    assert main([str(tmp_path / "model"), "--file", str(tmp_path / "p.txt"), "--json", "--max-new-tokens", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["prompt_tokens"] == 2
 
 
 def test_the_seed_decides_what_is_drawn(tmp_path):

@@ -144,6 +144,8 @@ class Generator:
         """
         settings = self.native_settings(max_new_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos,
                                         prefill_slice)
+        if isinstance(prompts, (str, bytes)):
+            raise InvalidInput("the prompts are one text; give a list of prompts")
         asked = [self.native.BatchPrompt(self.tokens_of(prompt), seed + number)
                  for number, prompt in enumerate(prompts)]
         answers = [Answer(self.texts, stop, on_text and partial(on_text, number))
@@ -206,12 +208,21 @@ def tokens_in(prompt):
                            "numbers, the tokens") from None
 
 
+def texts_in(stop):
+    """A list of texts, of one or several."""
+    stops = [stop] if isinstance(stop, (str, bytes)) else list(stop)
+    for one in stops:
+        if not isinstance(one, str):
+            raise InvalidInput(f"stop has {one!r}, it must be a text or a list of texts")
+    return stops
+
+
 class Answer:
     """The text of one answer as its tokens come."""
 
     def __init__(self, texts, stop, on_text):
         self.coming, self.on_text = texts.pieces(), on_text
-        self.stops = StopStrings([stop] if isinstance(stop, str) else stop, texts.special_ids)
+        self.stops = StopStrings(texts_in(stop), texts.special_ids)
         self.unseen = {texts.special_ids[text]: text for text in self.stops.unseen}
         self.pieces = []
 
