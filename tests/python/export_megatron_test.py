@@ -289,29 +289,65 @@ def test_one_more_micro_batch_is_taken_where_the_fewest_are_too_full_for_equal_w
     assert len(fewest_micro_batches(costs, lengths, 1, 131072)[0]) == -(-lengths.sum() // 131072)
 
 
-def test_registering_takes_the_place_of_dp_balanced(monkeypatch):
-    class DpBalancedScheduler:  # Megatron's class makes it with four arguments and calls its run
-        def __init__(self, *arguments):
-            raise AssertionError("replaced")
+class DpBalancedScheduler:
+    """Megatron's class: its __init__ sets what its run needs."""
 
-        def get_groups_and_subsamples(self, samples):
-            raise AssertionError("replaced")
+    def __init__(self, max_seqlen_per_dp_cp_rank, cp_size, dp_size, group_size):
+        self.is_dynamic_cp = False
 
-        def run(self, samples):
-            return self.get_groups_and_subsamples(samples)
+    def get_groups_and_subsamples(self, samples):
+        raise AssertionError("replaced")
 
-    schedule = types.ModuleType("megatron.core.datasets.data_schedule")
-    schedule.DpBalancedScheduler = DpBalancedScheduler
-    schedule.PackingSchedulerEnum = types.SimpleNamespace(DP_BALANCED="dp_balanced")
-    schedule.scheduler_map = {"dp_balanced": DpBalancedScheduler}
-    packages = ["megatron", "megatron.core", "megatron.core.datasets"]
-    for name in packages:
+    def run(self, samples):
+        assert not self.is_dynamic_cp
+        return self.get_groups_and_subsamples(samples)
+
+
+def install_megatron(monkeypatch, **contents):
+    """A package of Megatron-Core with these modules, each a dict of what it holds."""
+    for name in ["megatron", "megatron.core", "megatron.core.datasets"]:
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    sys.modules[packages[-1]].data_schedule = schedule
+    for name, values in contents.items():
+        parent = "megatron.core.datasets" if name == "data_schedule" else "megatron.core"
+        module = types.ModuleType(f"{parent}.{name}")
+        module.__dict__.update(values)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        setattr(sys.modules[parent], name, module)
+
+
+@pytest.mark.parametrize("name", ["dp_balanced", types.SimpleNamespace])  # main's key, and dev's, an enum
+def test_registering_takes_the_place_of_dp_balanced(monkeypatch, name):
+    others = {"default_dynamic_cp": object}
+    schedulers = {name: DpBalancedScheduler, **others}
+    install_megatron(monkeypatch, package_info={"__version__": "0.18.0"}, data_schedule={
+        "DpBalancedScheduler": DpBalancedScheduler, "scheduler_map": schedulers})
     megatron.register()
-    scheduler = schedule.scheduler_map["dp_balanced"](10, 1, 2, None)
+    scheduler = schedulers[name](10, 1, 2, None)
     ids = scheduler.run([(0, 10), (1, 3), (2, 7)])
     assert sorted(itertools.chain(*ids[0])) == [0, 1, 2]
+    assert schedulers.items() >= others.items()
+    assert isinstance(schedulers[name](10, 1, 2, None, max_num_seqs=None), megatron.SlimPackScheduler)
+    with pytest.raises(slimpack.InvalidInput, match="thd_max_num_seqs is 8, .*; leave it out"):
+        schedulers[name](10, 1, 2, None, max_num_seqs=8)
+
+
+def test_a_release_without_dp_balanced_is_refused(monkeypatch):
+    install_megatron(monkeypatch, package_info={"__version__": "0.16.1"}, data_schedule={})
+    with pytest.raises(slimpack.InvalidInput, match=r"megatron-core 0\.16\.1 has no packing scheduler.*; install"):
+        megatron.register()
+
+
+def test_fields_that_the_release_does_not_have_are_left_out(monkeypatch):
+    """0.16.1 has neither total_tokens nor pad_between_seqs."""
+    names = ["qkv_format", "cu_seqlens_q", "cu_seqlens_kv", "cu_seqlens_q_padded", "cu_seqlens_kv_padded",
+             "max_seqlen_q", "max_seqlen_kv", "local_cp_size", "cp_group"]
+    release = dataclasses.make_dataclass("PackedSeqParams", [(name, object, None) for name in names])
+    everything = megatron.packed_seq_params(whole())[0][0]
+    assert {"total_tokens", "pad_between_seqs"} < everything.keys()
+    install_megatron(monkeypatch, packed_seq_params={"PackedSeqParams": release})
+    made = release(**megatron.packed_seq_params(whole())[0][0])
+    assert made.max_seqlen_q == everything["max_seqlen_q"]
+    assert torch.equal(made.cu_seqlens_q, everything["cu_seqlens_q"])
 
 
 @pytest.mark.parametrize(("make", "message"), [

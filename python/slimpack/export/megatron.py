@@ -8,6 +8,7 @@
     json.dump(megatron.execution_plan(step), file)
 """
 
+import dataclasses
 import itertools
 from collections import deque
 from typing import NamedTuple
@@ -72,18 +73,36 @@ class SlimPackScheduler:
 
 def register(cost=None):
     """Makes Megatron-Core's dp_balanced scheduler this one. Call it before training starts, on
-    every rank. cost: as for SlimPackScheduler."""
+    every rank. cost: as for SlimPackScheduler.
+
+    Raises InvalidInput where Megatron-Core has no such scheduler: the releases up to 0.16.1 have
+    none.
+    """
+    from megatron.core import package_info
     from megatron.core.datasets import data_schedule
 
-    class Scheduler(SlimPackScheduler, data_schedule.DpBalancedScheduler):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, cost=cost, **kwargs)
+    theirs = getattr(data_schedule, "DpBalancedScheduler", None)
+    if theirs is None:
+        raise InvalidInput(
+            f"megatron-core {package_info.__version__} has no packing scheduler dp_balanced; install "
+            "Megatron-LM from its branch main of August 2026 or later (pull request 6626), or from dev")
 
-    data_schedule.scheduler_map[data_schedule.PackingSchedulerEnum.DP_BALANCED] = Scheduler
+    class Scheduler(SlimPackScheduler, theirs):
+        def __init__(self, *args, max_num_seqs=None, **kwargs):
+            if max_num_seqs is not None:
+                raise InvalidInput(
+                    f"thd_max_num_seqs is {max_num_seqs}, SlimPack's scheduler bounds the tokens of a "
+                    "micro-batch alone; leave it out")
+            theirs.__init__(self, *args, **kwargs)
+            SlimPackScheduler.__init__(self, *args, cost=cost, **kwargs)
+
+    for name in [name for name, kind in data_schedule.scheduler_map.items() if kind is theirs]:
+        data_schedule.scheduler_map[name] = Scheduler
 
 
 def packed_seq_params(step, *, passes="forward", align=1, device=None):
-    """[replica][MicroPack]: the fields of Megatron-Core's PackedSeqParams as a dict.
+    """[replica][MicroPack]: the fields of Megatron-Core's PackedSeqParams as a dict; those that the
+    installed release has, if there is one.
 
     Queries are the slices' own tokens. Keys and values are the whole sequence up to a slice's end:
     its prefix, as earlier MicroPacks computed it, and then its own rows. A causal mask is aligned
@@ -97,9 +116,20 @@ def packed_seq_params(step, *, passes="forward", align=1, device=None):
     if passes not in ("forward", "backward"):
         raise InvalidInput(f"passes is {passes!r}, must be \"forward\" or \"backward\"")
     require_positive("align", align)
-    return [[_params_of(slices(pack), align, device)
+    known = _known_fields()
+    return [[{name: value for name, value in _params_of(slices(pack), align, device).items()
+              if known is None or name in known}
              for pack in getattr(replica_of(step, replica), passes)]
             for replica in range(len(step.replicas))]
+
+
+def _known_fields():
+    """Of the installed PackedSeqParams; None without Megatron-Core."""
+    try:
+        from megatron.core.packed_seq_params import PackedSeqParams
+    except ImportError:
+        return None
+    return {field.name for field in dataclasses.fields(PackedSeqParams)}
 
 
 def _params_of(pack, align, device):
