@@ -66,11 +66,11 @@ def test_two_ranks_train_as_one(tmp_path):
     subprocess.run([BUILD / "slimpack", "data", "build", "--from", tmp_path, "--glob", "*.txt", "--out",
                     tmp_path / "corpus"], check=True, capture_output=True)
     arguments = [EXAMPLE, tmp_path / "corpus", "--model", ROOT / "models" / "demo.json", "--max-tokens",
-                 "512", "--step-tokens", "2000", "--steps", "4"]
-    one = subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True,
+                 "512", "--steps", "4"]
+    one = subprocess.run([sys.executable, *arguments, "--micro-batches", "4"], check=True, capture_output=True, text=True,
                          env=environment())
     two = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-                          "2", *arguments], check=True, capture_output=True, text=True,
+                          "2", *arguments, "--micro-batches", "2"], check=True, capture_output=True, text=True,
                          env={**os.environ, **environment()})
     assert len(losses(one.stdout)) == 4 and losses(one.stdout)[-1] < losses(one.stdout)[0]
     assert np.allclose(losses(one.stdout), losses(two.stdout), atol=2e-4)
