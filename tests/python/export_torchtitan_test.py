@@ -1,6 +1,7 @@
 """torchtitan's loader protocol: every token once, on any number of ranks, also after resuming."""
 
 import itertools
+import json
 import subprocess
 
 import numpy as np
@@ -127,6 +128,32 @@ def test_datasets_of_files_are_documents(tmp_path):
     rows = list(SlimPackDataLoader(documents, MAX_TOKENS, context=CONTEXT, repeat=False).rows())
     expected = np.concatenate([documents[i] for i in range(len(documents))])
     assert sorted(np.concatenate([row.input_ids for row in rows])) == sorted(expected)
+
+
+def test_the_trainer_of_the_release_builds_it_too():
+    """0.3.0 gives seq_len and local_batch_size, and takes batches of two dimensions."""
+    seen = []
+    for rank in range(3):
+        built = SlimPackDataLoader.Config(DOCUMENTS, micro_batches=2, repeat=False).build(
+            dp_world_size=3, dp_rank=rank, tokenizer=None, seq_len=MAX_TOKENS, local_batch_size=2,
+            snapshot_every_n_steps=None)
+        batches = list(built)
+        assert len(batches) % 2 == 0
+        for inputs, labels in batches:
+            assert {tensor.shape for tensor in (*inputs.values(), labels)} == {(2, MAX_TOKENS)}
+            assert ((inputs["positions"] == 0).any(dim=1)).all()
+            seen += inputs["input"][inputs["input"] > 0].tolist()
+    assert sorted(seen) == list(range(1, TOKENS + 1))
+
+
+def test_a_trainer_of_neither_kind_is_refused():
+    with pytest.raises(slimpack.InvalidInput, match=r"no shape of a batch that is known; take torchtitan 0\.3\.0"):
+        SlimPackDataLoader.Config(DOCUMENTS).build(dp_world_size=1, dp_rank=0, batch_size=8)
+
+
+def test_its_config_is_json():
+    config = SlimPackDataLoader.Config(DOCUMENTS, cost=np.ones(len(DOCUMENTS)))
+    assert json.loads(json.dumps(config.to_dict()))["documents"] == len(DOCUMENTS)
 
 
 def test_the_trainer_builds_it():

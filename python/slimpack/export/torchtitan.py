@@ -6,6 +6,7 @@
 """
 
 import dataclasses
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,12 +39,16 @@ class SlimPackDataLoader:
     documents: tokens of every document. Longer ones than the context become several sequences.
     max_tokens: tokens of a batch. Fewer are padded, as torchtitan's collator does.
     dp_world_size, dp_rank: of the data-parallel group.
+    rows: batches have the shape [rows, max_tokens], as torchtitan's release 0.3.0 takes them; by
+        default [max_tokens], as its branch main does.
     micro_batches: batches of a rank in a training step, which balance each other: gradient
         accumulation steps times micro-batches of the pipeline.
     context: the most tokens of a sequence; max_tokens by default.
     repeat: goes on with the next epoch where one ends.
     cost, shuffle, seed: as for SlimPackSampler.
 
+    Every epoch has each sequence once, in as many batches on every rank and in whole steps of
+    micro_batches. A batch of padding fills up a step that has too few sequences.
     `state_dict` is the same on all ranks and goes on with any number of them: no token is lost or
     comes twice. So its key is dp_rank_0 on every rank, for a checkpoint that ranks of another
     number load.
@@ -60,35 +65,58 @@ class SlimPackDataLoader:
         seed: int = 0
         repeat: bool = True
 
-        def build(self, *, dp_world_size, dp_rank, max_context_length, num_tokens_per_batch, **_):
+        def build(self, *, dp_world_size, dp_rank, max_context_length=None,
+                  num_tokens_per_batch=None, seq_len=None, local_batch_size=None, **_):
+            """Takes what the trainer of torchtitan's branch main gives, the context and the tokens
+            of a batch; or that of its release 0.3.0, seq_len and local_batch_size."""
+            if seq_len is not None and local_batch_size is not None:
+                shape = {"max_tokens": seq_len, "context": seq_len, "rows": local_batch_size}
+            elif max_context_length is not None and num_tokens_per_batch is not None:
+                shape = {"max_tokens": num_tokens_per_batch,
+                         "context": min(max_context_length, num_tokens_per_batch)}
+            else:
+                raise InvalidInput(
+                    "the trainer gives no shape of a batch that is known; take torchtitan 0.3.0, which gives "
+                    "seq_len and local_batch_size, or one that gives max_context_length and "
+                    "num_tokens_per_batch")
             options = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-            return SlimPackDataLoader(
-                options.pop("documents"), num_tokens_per_batch, dp_world_size=dp_world_size,
-                dp_rank=dp_rank, context=min(max_context_length, num_tokens_per_batch), **options)
+            return SlimPackDataLoader(dp_world_size=dp_world_size, dp_rank=dp_rank, **shape, **options)
+
+        def to_dict(self):
+            """For torchtitan's logs: what JSON can hold."""
+            return {"documents": len(self.documents), "micro_batches": self.micro_batches,
+                    "shuffle": self.shuffle, "seed": self.seed, "repeat": self.repeat}
 
     def __init__(self, documents, max_tokens, *, dp_world_size=1, dp_rank=0, micro_batches=1,
-                 context=None, repeat=True, cost=None, shuffle=True, seed=0):
-        require_positive("context", context)
-        require_positive("max_tokens", max_tokens)
+                 context=None, rows=None, repeat=True, cost=None, shuffle=True, seed=0):
+        for name, value in (("context", context), ("max_tokens", max_tokens), ("rows", rows),
+                            ("micro_batches", micro_batches)):
+            require_positive(name, value)
         self.documents, self.max_tokens, self.repeat = documents, max_tokens, repeat
+        self._rows, self._shape = rows or 1, (max_tokens,) if rows is None else (rows, max_tokens)
         self._document, self._begin, self._end = _sequences(documents, context or max_tokens)
         self.sampler = SlimPackSampler(
             self._end - self._begin, max_tokens, ranks=dp_world_size, rank=dp_rank,
-            micro_batches=micro_batches, cost=cost, shuffle=shuffle, seed=seed)
+            micro_batches=micro_batches * self._rows, cost=cost, shuffle=shuffle, seed=seed)
 
     def __iter__(self):
-        """({"input": tokens, "positions": …}, labels) by batch: int64 tensors of max_tokens."""
-        for row in self.rows():
-            padding = self.max_tokens - len(row.input_ids)
-            filled = [np.concatenate(part) for part in (
-                (row.input_ids, np.zeros(padding, np.int64)),
-                (row.positions, np.arange(padding)),
-                (row.labels, np.full(padding, IGNORED)))]
-            tokens, positions, labels = map(torch.from_numpy, filled)
+        """({"input": tokens, "positions": …}, labels) by batch: int64 tensors of its shape."""
+        rows = self.rows()
+        while at_once := list(itertools.islice(rows, self._rows)):
+            tokens, labels, positions = (
+                torch.from_numpy(np.stack(parts).reshape(self._shape))
+                for parts in zip(*map(self._filled, at_once), strict=True))
             yield {"input": tokens, "positions": positions}, labels
 
+    def _filled(self, row):
+        """The row's tokens, labels and positions with padding, as long as max_tokens."""
+        padding = self.max_tokens - len(row.input_ids)
+        return (np.append(row.input_ids, np.zeros(padding, np.int64)),
+                np.append(row.labels, np.full(padding, IGNORED)),
+                np.append(row.positions, np.arange(padding)))
+
     def rows(self):
-        """A Row for each batch, without padding, for another collator. Moves the loader on."""
+        """A Row for each row of the batches, without padding, for another collator. Moves the loader on."""
         while True:
             for batch in self.sampler:
                 yield self._row(batch)
