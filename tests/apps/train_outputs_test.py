@@ -180,9 +180,10 @@ def test_zones_train_along_the_same_losses(workspace, one_stage_losses, stages):
 
 @pytest.mark.parametrize("comm_type", ["direct", "p2p", "all_gather"])
 def test_links_slow_steps_and_leave_losses(workspace, one_stage_losses, comm_type, tmp_path):
-    """Two nodes of two ranks. Links a thousand times as fast take as good as no time."""
+    """Two nodes of two ranks. Virtual time does not wait for links: slow ones take minutes there, so
+    that what a busy machine adds to the ranks' own time is nothing beside them."""
     seconds = {}
-    for name, speed in (("slow", 1e7), ("fast", 1e10)):
+    for name, speed in (("slow", 1e4), ("fast", 1e10)):
         links = tmp_path / f"{name}.toml"
         links.write_text(f"ranks_per_node = 2\nnics_per_node = 2\nlink_latency_us = 0\n"
                          f"node_link_latency_us = 0\nnode_link_bytes_per_second = {speed}\n"
