@@ -1,8 +1,8 @@
 """The reference of commands: a hook of MkDocs (mkdocs.yml) that shows what the program prints.
 
 Where a paragraph of a page is a command that ends with --help or --print-config, alone in backticks, what
-it prints takes its place. The commands are those of the build folder SLIMPACK_BUILD (by default
-build/release)."""
+it prints takes its place: help as a block of code, keys as a table for each section. The commands are those
+of the build folder SLIMPACK_BUILD (by default build/release)."""
 
 import os
 import re
@@ -11,9 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-COMMAND = re.compile(r"^`((?:slimpack|python -m slimpack\.\w+)(?: \w+)* --(?:help|print-config))`$",
+COMMAND = re.compile(r"^`((?:slimpack|python -m slimpack\.\w+)(?: [\w-]+)* --(?:help|print-config))`$",
                      re.MULTILINE)
 COLUMNS = 100
+SECTION = re.compile(r"(?:# )?\[(\w+)\]")
+KEY = re.compile(r"(# )?(\w+) = (.*?) +# (.*)")
 
 
 def on_page_markdown(markdown, config, **_):
@@ -24,9 +26,22 @@ def on_page_markdown(markdown, config, **_):
 
 
 def shown(command, build):
-    """What the command prints, as a block of code."""
-    language = "toml" if command.endswith("--print-config") else "text"
-    return f"```{language}\n{printed(command, build).strip()}\n```"
+    """What the command prints, as Markdown."""
+    text = printed(command, build).strip()
+    return keys(text) if command.endswith("--print-config") else f"```text\n{text}\n```"
+
+
+def keys(text):
+    """A run file's keys as tables. A key that stands in a comment has no default, or needs its section."""
+    lines = []
+    for line in text.splitlines():
+        if section := SECTION.fullmatch(line):
+            lines += ["", f"## [{section[1]}]", "", "| key | default | |", "|---|---|---|"]
+        elif key := KEY.fullmatch(line):
+            default = f"`{key[3]}`" if key[3] and not key[1] else ""
+            meaning = key[4].replace("|", "\\|").replace("<", "&lt;")
+            lines.append(f"| `{key[2]}` | {default} | {meaning} |")
+    return "\n".join(lines)
 
 
 def printed(command, build):

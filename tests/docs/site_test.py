@@ -41,7 +41,10 @@ def test_the_site_builds_without_a_warning(tmp_path):
     for command in listed:
         assert f"slimpack {command}" in commands, command
     assert "auto|CHECKPOINT" in commands and "slimpack train --help" not in commands
-    assert "min_learning_rate = " in text_of(tmp_path / "run-file" / "index.html")
+    keys = re.findall(r"^(?:# )?(\w+) = ", printed("slimpack train --print-config", BUILD), re.MULTILINE)
+    cells = re.findall(r"<tr>\s*<td><code>(\w+)</code></td>",
+                       (tmp_path / "run-file" / "index.html").read_text(encoding="utf-8"))
+    assert cells == keys and len(keys) > 60
     found = json.loads((tmp_path / "search" / "search_index.json").read_text(encoding="utf-8"))
     for word in ("SFT", "LoRA", "wandb", "Slurm"):
         assert any(word in part["text"] + part["title"] for part in found["docs"]), word
