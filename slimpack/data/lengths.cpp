@@ -20,8 +20,8 @@ constexpr std::int64_t kLongest = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kNamedLines = 5;
 constexpr std::size_t kQuotedBytes = 40;
 
-/// Without blanks and comment, and without the mark that some programs put before UTF-8. Files may be
-/// joined, so that any line may begin with it.
+/// Without blanks and comment, and without the mark that some programs put before UTF-8. Files may
+/// be joined, so that any line may begin with it.
 std::string_view trimmed(std::string_view line) {
   constexpr std::string_view kBlanks = " \t\r\v\f";
   constexpr std::string_view kMark = "\xef\xbb\xbf";

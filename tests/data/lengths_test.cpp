@@ -32,7 +32,11 @@ TEST(ParseLengths, skips_blank_lines_and_comments) {
 }
 
 TEST(ParseLengths, skips_the_mark_of_utf8_before_a_line) {
-  EXPECT_EQ(parse_lengths("\xef\xbb\xbf" "12\r\n7\n\xef\xbb\xbf" "5\n\xef\xbb\xbf\n", "l"), tokens({12, 7, 5}));
+  EXPECT_EQ(parse_lengths("\xef\xbb\xbf"
+                          "12\r\n7\n\xef\xbb\xbf"
+                          "5\n\xef\xbb\xbf\n",
+                          "l"),
+            tokens({12, 7, 5}));
   expect_invalid_input([] { (void)parse_lengths("1\n\xef\xbb\xbfx\n", "l"); }, {"line 2: 'x'"});
 }
 

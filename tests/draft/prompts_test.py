@@ -113,6 +113,20 @@ def test_tokens_of_prompts_are_those_of_transformers(tmp_path, chat, prompt):
     assert prompt_encoder(folder)(prompt) == expected.input_ids
 
 
+def test_a_target_without_a_tokenizer_json_has_the_tokens_of_transformers(tmp_path):
+    folder = tmp_path / "target"
+    save_target(folder, config=small_config())
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    (folder / "vocab.json").write_text(json.dumps({letter: id for id, letter in enumerate([*alphabet, "he", "</s>"])}))
+    (folder / "merges.txt").write_text("#version: 0.2\nh e\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "GPT2Tokenizer", "eos_token": "</s>", "bos_token": "</s>", "unk_token": "</s>",
+         "chat_template": "{{ bos_token }}{{ messages[0].content }}"}))
+    theirs = AutoTokenizer.from_pretrained(folder)
+    expected = theirs.apply_chat_template([{"role": "user", "content": "hello é"}]).input_ids
+    assert len(expected) == 8 and prompt_encoder(folder)("hello é") == expected  # </s> he l l o _ and two bytes
+
+
 def test_a_prompt_that_the_template_refuses_is_placed(tmp_path):
     folder = save_tokenizer(tmp_path / "target", "{{ raise_exception('no ' + messages[0].content) }}")
     (tmp_path / "p.txt").write_text("\nhello\n")

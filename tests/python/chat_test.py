@@ -8,6 +8,7 @@ from slimpack import InvalidInput
 from slimpack.generation.chat import Chat
 from slimpack.generation.texts import text_of
 from text_data import bpe
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 CHATML = ("{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n' }}"
@@ -233,6 +234,9 @@ FILES = {
     "names of the class": {"tokenizer_config.json": {"tokenizer_class": "LlamaTokenizer", "eos_token": "<|im_end|>"}},
     "null in place of the class": {"tokenizer_config.json": {"tokenizer_class": "LlamaTokenizerFast", "bos_token": None}},
     "words that become special": {"tokenizer_config.json": {"eos_token": "a", "pad_token": "\u0120b"}},
+    "tokens as transformers saves them": {"tokenizer_config.json": {
+        "tokenizer_class": "TokenizersBackend", "eos_token": "</s>", "image_token": "<|im_end|>",
+        "model_specific_special_tokens": {"image_token": "<s>", "audio_token": "<|im_start|>"}}},
     "nothing": {},
 }
 
@@ -244,6 +248,15 @@ def test_special_tokens_are_those_of_every_file_that_transformers_reads(folder, 
     assert_same(made, messages)
     assert (text_of(made, 310).encode("a b</s> c<|new|>ab<s>", special=False)
             == AutoTokenizer.from_pretrained(made)("a b</s> c<|new|>ab<s>", add_special_tokens=False).input_ids)
+
+
+def test_the_token_that_a_tokenizer_pads_with_is_its_pad_token(folder, tokenizer_json):
+    library = Tokenizer.from_str(tokenizer_json)
+    library.enable_padding(pad_id=291, pad_token="<|im_start|>", length=64)
+    made = folder({"tokenizer.json": library.to_str(), "chat_template.jinja": SHOW})
+    assert assert_same(made, MESSAGES) == "||<|im_start|>||"
+    (made / "tokenizer_config.json").write_text('{"pad_token": null, "bos_token": "<s>"}')
+    assert assert_same(made, MESSAGES) == "<s>||||"
 
 
 @pytest.mark.parametrize("model", ["qwen2", "qwen3", "gpt2", "gemma", "mistral", "llama"])

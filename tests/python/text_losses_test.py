@@ -156,6 +156,14 @@ def test_a_file_of_json_lines_under_another_name_is_asked_about(tmp_path, tokeni
         assert read_megatron(tmp_path / "c")[1] == ids_alone(tokenizer, ["a", "b"])
 
 
+def test_json_lines_that_are_compressed_are_read_by_any_name(tmp_path, tokenizer):
+    data = gzip.compress(b'{"text": "the cat"}\n{"text": "sat"}\n')
+    for name, arguments in (("in.jsonl", []), ("in", ["--format", "jsonl"])):
+        (tmp_path / name).write_bytes(data)
+        assert build("--from", tmp_path / name, *arguments, "--tokenizer", tokenizer, "--out", tmp_path / "c") == 0
+        assert read_megatron(tmp_path / "c")[1] == ids_alone(tokenizer, ["the cat", "sat"])
+
+
 @pytest.mark.parametrize("name", ["in.JSON", "in.Json.GZ", "in.TXT.GZ", "in.txt.ZST"])
 def test_capitals_do_not_hide_what_a_name_says(tmp_path, tokenizer, capsys, name):
     (tmp_path / name).write_text("")

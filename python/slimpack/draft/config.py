@@ -78,7 +78,7 @@ def read_config(folder):
     """The HeadConfig of a folder's config.json. Raises InvalidInput."""
     file = Path(folder) / "config.json"
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot read '{file}': {reason}; give the folder of a draft head") from None

@@ -9,7 +9,7 @@ from slimpack.generation.chat import Chat
 from slimpack.generation.texts import BYTE_VOCABULARY, invalid_input, json_of, text_of
 from slimpack.text.documents import decoded, lines_in, require_characters, shortened, value_of
 from slimpack.text.errors import shown
-from slimpack.text.inputs import ending_format, holds_json_lines
+from slimpack.text.inputs import ending_format, is_object
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,11 @@ def read_prompts(path, encoder, field, prompt_tokens, count):
 def _texts(file, field, count):
     """(place, text or messages) of each prompt."""
     is_json = ending_format(file) == "jsonl"
-    lines = lines_in(file, "prompts")
-    for done, (number, line) in enumerate(lines):
-        if done == count:
-            return
-        if done == 0 and not is_json and holds_json_lines(file):
-            raise InvalidInput(f"'{shown(file)}' holds JSON lines, though its name does not say so; give it a name "
-                               "that ends with .jsonl")
+    lines = list(lines_in(file, "prompts"))
+    if not is_json and len(lines) >= 2 and all(is_object(line) for _, line in lines[:2]):
+        raise InvalidInput(f"'{shown(file)}' holds JSON lines, though its name does not say so; give it a name "
+                           "that ends with .jsonl")
+    for number, line in lines[:count]:
         place = f"'{shown(file)}': line {number}"
         yield place, (_prompt_in(line, field, place) if is_json
                       else decoded(line, place).rstrip("\r\n"))
@@ -98,6 +96,9 @@ def prompt_encoder(target):
     with tempfile.TemporaryDirectory() as saved:
         from slimpack.draft.target import load_tokenizer
         load_tokenizer(target).save_pretrained(saved)
+        if not Path(saved, "tokenizer.json").exists():
+            raise InvalidInput(f"'{target}' has no tokenizer.json, and transformers makes none of its files; give "
+                               "a target with one")
         return _encoder(Path(saved), text_of(Path(saved), vocabulary))
 
 

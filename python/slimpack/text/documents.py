@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 
 from slimpack.text.errors import BadDocument, BadInput, cannot_read, reading, shown
-from slimpack.text.inputs import BOM, is_compressed
+from slimpack.text.inputs import BOM, GZIP, is_compressed
 
 BATCH_BYTES = 1 << 20
 BATCH_DOCUMENTS = 4096  # at most, of text files and of Parquet
@@ -83,7 +83,8 @@ def read_lines(source, start):
     name = shown(source.path)
     offset, line = start.offset, start.line
     with source.open() as file:
-        stream = gzip.GzipFile(fileobj=file) if is_compressed(source.path) else file
+        is_gzip = is_compressed(source.path) or file.peek(len(GZIP)).startswith(GZIP)
+        stream = gzip.GzipFile(fileobj=file) if is_gzip else file
         try:
             stream.seek(offset)
             for data in whole_lines(stream):
@@ -210,12 +211,11 @@ def decoded(data, place, line=None):
 
 
 def lines_in(path, what):
-    """(number, line) of all lines of a file that are not blank. Reads it whole; names that end with .gz are
-    decompressed."""
+    """(number, line) of all lines of a file that are not blank. Reads it whole, and decompresses gzip."""
     with reading(path, what):
         with open(path, "rb") as file:
             data = file.read()
-    if is_compressed(str(path)):
+    if is_compressed(str(path)) or data.startswith(GZIP):
         try:
             data = gzip.decompress(data)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from slimpack.text.errors import BadInput, reading, shown
 
 BOM = b"\xef\xbb\xbf"  # the mark that some programs put before UTF-8; no part of the text
+GZIP = b"\x1f\x8b"  # how such files begin
 
 EXCLUDED_FOLDERS = (".*", "__pycache__", "site-packages")
 LINES = (".jsonl", ".ndjson", ".jsonlines")  # a document on each line

@@ -4,7 +4,7 @@
    (added_tokens_decoder).
 2. Where it describes none, the names in special_tokens_map.json replace its own, and added_tokens.json
    has the ids.
-3. Names that no file has are those of the tokenizer's class.
+3. Names that no file has are those of the tokenizer's class, and the token that tokenizer.json pads with.
 """
 
 import json
@@ -89,14 +89,17 @@ class SpecialTokens:
         return after != before, lacking
 
 
-def read_special_tokens(folder, is_byte_level=False):
-    """The SpecialTokens of the files in a folder. is_byte_level: whether its tokenizer.json is."""
+def read_special_tokens(folder, tokenizer=None):
+    """The SpecialTokens of the files in a folder. tokenizer: that of its tokenizer.json, if it has one."""
     file = folder / CONFIG
     config = read_object(file)
     files = dict.fromkeys(config, file)
     described = _described(config.get("added_tokens_decoder"), file)
     files["added"] = file
-    names = {**class_tokens(config, read_object(folder / "config.json"), is_byte_level), **config}
+    padding = tokenizer and tokenizer.padding
+    names = {**({"pad_token": padding["pad_token"]} if padding else {}),
+             **class_tokens(config, read_object(folder / "config.json"), tokenizer),
+             **_object_in(config, "model_specific_special_tokens"), **config}
     if "added_tokens_decoder" not in config:
         of_map = read_object(folder / MAP)
         names.update(of_map)
@@ -115,6 +118,10 @@ def read_special_tokens(folder, is_byte_level=False):
         files["added"] = folder / ADDED
         described = _of_ids(ids, {token.content for token in (*tokens.values(), *extra)}, folder / ADDED)
     return SpecialTokens(tokens, files, extra, described)
+
+
+def _object_in(config, name):
+    return value if isinstance(value := config.get(name), dict) else {}
 
 
 def _named(name, value, file):

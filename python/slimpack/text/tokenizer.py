@@ -96,7 +96,7 @@ def read_tokenizer(path, wanted_end=None, append=None):
         reason = " ".join(str(error).split())
         raise BadInput(f"'{name}' is no tokenizer ({reason}); give the tokenizer.json of a Hugging "
                        "Face model") from error
-    special = read_special_tokens(file.parent, is_byte_level(tokenizer))
+    special = read_special_tokens(file.parent, tokenizer)
     is_changed, lacking = special.add_to(tokenizer, library)
     ids = tokenizer.get_vocab(with_added_tokens=True)
     if not ids:
@@ -104,11 +104,6 @@ def read_tokenizer(path, wanted_end=None, append=None):
     end, is_usual = end_of_document(name, ids, special, lacking, wanted_end, append)
     return described(tokenizer, tokenizer.to_str() if is_changed else text, end, end_is_usual=is_usual,
                      has_dropout=has_dropout(tokenizer), special=special, lacking=frozenset(lacking))
-
-
-def is_byte_level(tokenizer):
-    """Whether one of its parts maps bytes to characters."""
-    return "ByteLevel" in f"{tokenizer.pre_tokenizer}{tokenizer.decoder}"
 
 
 def described(tokenizer, text, end, **more):

@@ -19,22 +19,27 @@ CLASS_OF_MODEL = {
 MODELS_WITH_WRONG_CLASSES = ("qwen2",)  # what their files name is not taken
 
 
-def class_tokens(tokenizer_config, model_config, is_byte_level):
+def class_tokens(tokenizer_config, model_config, tokenizer):
     """By name, the tokens of the class that transformers would make."""
-    return TOKENS.get(_class_of(tokenizer_config, model_config, is_byte_level), {})
+    return TOKENS.get(_class_of(tokenizer_config, model_config, tokenizer), {})
 
 
-def _class_of(tokenizer_config, model_config, is_byte_level):
+def _class_of(tokenizer_config, model_config, tokenizer):
     model = model_config.get("model_type")
     usual = CLASS_OF_MODEL.get(model)
     named = tokenizer_config.get("tokenizer_class") or model_config.get("tokenizer_class")
     if not isinstance(named, str):
         return usual
     named = named.removesuffix("Fast")
-    if named == "LlamaTokenizer" and is_byte_level and model not in MODELS_WITH_WRONG_CLASSES:
+    if named == "LlamaTokenizer" and maps_bytes(tokenizer) and model not in MODELS_WITH_WRONG_CLASSES:
         return PLAIN
     if usual is None or named == usual:
         return named
     if usual == PLAIN:
         return PLAIN
     return usual if model in MODELS_WITH_WRONG_CLASSES else named
+
+
+def maps_bytes(tokenizer):
+    """Whether one of its parts maps bytes to characters."""
+    return tokenizer is not None and "ByteLevel" in f"{tokenizer.pre_tokenizer}{tokenizer.decoder}"
