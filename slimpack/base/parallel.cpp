@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "slimpack/base/threads.h"
+
 namespace slimpack {
 
 int machine_threads() {
@@ -27,7 +29,11 @@ void for_each_index(std::size_t count, int threads, const std::function<void(std
   const auto helpers = std::min(static_cast<std::size_t>(std::max(1, threads)), count);
   {
     std::vector<std::jthread> running;
-    for (std::size_t i = 1; i < helpers; ++i) running.emplace_back(take);
+    try {
+      for (std::size_t i = 1; i < helpers; ++i) running.emplace_back(take);
+    } catch (const std::system_error& e) {
+      if (!out_of_threads(e)) throw;  // else those that there are do all
+    }
     take();
   }
   for (const std::exception_ptr& failure : failures)

@@ -8,6 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/base/units.h"
 
 namespace slimpack {
@@ -33,10 +34,12 @@ class PlanAhead {
   PlanAhead(const PlanAhead&) = delete;
   PlanAhead& operator=(const PlanAhead&) = delete;
 
-  /// Begins to prepare the next step and returns at once. REQUIRES: no step is waiting to be taken.
+  /// Begins to prepare the next step and returns at once. Throws RunFailed where the system has no
+  /// thread left. REQUIRES: no step is waiting to be taken.
   void start() {
     SLIMPACK_CHECK(!next_.valid(), "a step is being prepared already");
-    next_ = std::async(std::launch::async, std::cref(prepare_));
+    next_ = started("preparing the next step",
+                    [this] { return std::async(std::launch::async, std::cref(prepare_)); });
   }
 
   /// Waits no longer than `wait`. Result: whether take() would return at once. REQUIRES: as take().

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/packflow/ranks/gather_when_ready.h"
 
 namespace slimpack {
@@ -44,7 +45,9 @@ std::optional<std::string> JobAgreement::exchange(
 std::string JobAgreement::from_first(const std::function<std::string()>& make) const {
   if (alone()) return make();
   if (!first()) return *exchange("", at_once, [] { return ProcessMessage{}; });
-  std::future<std::string> made = std::async(std::launch::async, std::cref(make));
+  std::future<std::string> made = started("what the other processes wait for", [&] {
+    return std::async(std::launch::async, std::cref(make));
+  });
   const auto ready = [&](std::chrono::milliseconds wait) {
     return made.wait_for(wait) == std::future_status::ready;
   };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/training/plan_message.h"
 
 namespace slimpack {
@@ -34,7 +35,8 @@ RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planne
   const auto plan = [&] { return make(planner, lengths_of(sequences)); };
   if (agreement.alone()) return plan();
   std::future<RatedPlan> making;
-  if (agreement.first()) making = std::async(std::launch::async, plan);
+  if (agreement.first())
+    making = started("planning", [&] { return std::async(std::launch::async, plan); });
   const auto ready = [&](std::chrono::milliseconds wait) {
     return !making.valid() || making.wait_for(wait) == std::future_status::ready;
   };

@@ -9,6 +9,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/folder.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/checkpoint/stage_tensors.h"
 #include "slimpack/packflow/device/memory_tracker.h"
@@ -64,9 +65,11 @@ void CheckpointWriter::save(const CheckpointContents& contents) {
   std::promise<std::string> written;
   stages_written_ = written.get_future().share();
   last_saved_ = contents.steps;
-  writing_ = std::async(std::launch::async, [this, contents, stages = std::move(snapshots),
-                                             written = std::move(written)]() mutable {
-    write(contents, stages, written);
+  writing_ = started("writing the checkpoint", [&] {
+    return std::async(std::launch::async, [this, contents, stages = std::move(snapshots),
+                                           written = std::move(written)]() mutable {
+      write(contents, stages, written);
+    });
   });
 }
 

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/device/processors.h"
@@ -47,7 +48,8 @@ RankThreads::~RankThreads() {
 void RankThreads::start(bool pin) {
   const std::int32_t ranks = running_;
   for (std::int32_t r = 0; r < ranks; ++r) {
-    threads_.emplace_back([this, r] { loop(r); });
+    threads_.push_back(started(fmt::format("rank {} of {}", r, ranks),
+                               [&] { return std::thread([this, r] { loop(r); }); }));
     if (pin) pin_thread(threads_.back(), r);
   }
   std::unique_lock lock(mutex_);

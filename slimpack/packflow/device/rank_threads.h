@@ -19,8 +19,8 @@ class RankThreads {
  public:
   /// `pin`: thread r stays on the r-th processor that this process may use (modulo their number).
   /// `deterministic`: the process computes the same bits in every run (set_deterministic). Throws
-  /// InvalidInput for more than kMaxTrackedRanks, and what the device or the system says when
-  /// threads cannot start.
+  /// InvalidInput for more than kMaxTrackedRanks, RunFailed where the system has no thread left,
+  /// and what the device says when a rank cannot use it.
   RankThreads(std::int32_t ranks, bool pin, c10::Device device = c10::Device(c10::kCPU),
               bool deterministic = true);
   ~RankThreads();

@@ -12,6 +12,7 @@
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/base/threads.h"
 
 namespace slimpack {
 namespace {
@@ -34,7 +35,8 @@ PeerHealth::PeerHealth(const std::string& world, Nanos timeout, OnFailure on_fai
   rank_ = group->getRank();
   next_ = (rank_ + 1) % group->getSize();
   store_->setTimeout(std::chrono::milliseconds(timeout.count() / 1'000'000));
-  thread_ = std::thread([this] { watch(); });
+  thread_ = started("watching the job's other processes",
+                    [this] { return std::thread([this] { watch(); }); });
 }
 
 PeerHealth::~PeerHealth() {
@@ -61,13 +63,17 @@ bool PeerHealth::report(const std::string& cause) {
   // So a separate thread calls it, and nobody waits for that thread.
   auto first = std::make_shared<std::promise<bool>>();
   std::future<bool> answer = first->get_future();
-  std::thread([first, store = store_, own = fmt::format("rank {}: {}", rank_, cause)] {
-    try {
-      first->set_value(store->clone()->compareSet(kFailed, "", own) == own);
-    } catch (const std::exception&) {
-      first->set_value(true);
-    }
-  }).detach();
+  try {
+    std::thread([first, store = store_, own = fmt::format("rank {}: {}", rank_, cause)] {
+      try {
+        first->set_value(store->clone()->compareSet(kFailed, "", own) == own);
+      } catch (const std::exception&) {
+        first->set_value(true);
+      }
+    }).detach();
+  } catch (const std::system_error&) {
+    return true;
+  }
   // Without an answer this cause is reported as the first: two reports are better than none.
   return answer.wait_for(kAnswer) == std::future_status::timeout || answer.get();
 }

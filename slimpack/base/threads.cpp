@@ -1,0 +1,63 @@
+#include "slimpack/base/threads.h"
+
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <future>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace slimpack {
+namespace {
+
+/// A file that holds one number, or "max".
+std::optional<long> number_in(const std::string& file) {
+  std::ifstream in(file);
+  long number = 0;
+  return in >> number ? std::optional(number) : std::nullopt;
+}
+
+/// pids.max of this process's control group. A line of the file is NUMBER:CONTROLLERS:PATH; version
+/// 2 has no controllers.
+std::optional<long> group_limit() {
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (!controllers.empty() && controllers != "pids") continue;
+    const std::string root = controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/pids";
+    // A container sees its own group as the root.
+    for (const std::string& path : {line.substr(second + 1), std::string()})
+      if (const auto limit = number_in(root + path + "/pids.max")) return limit;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string thread_limits() {
+  std::vector<std::string> limits;
+  rlimit of_user{};
+  if (::getrlimit(RLIMIT_NPROC, &of_user) == 0 && of_user.rlim_cur != RLIM_INFINITY)
+    limits.push_back(fmt::format("{} for a user (ulimit -u)", of_user.rlim_cur));
+  if (const auto of_group = group_limit())
+    limits.push_back(fmt::format("{} for this container or service (pids.max)", *of_group));
+  if (const auto of_machine = number_in("/proc/sys/kernel/threads-max"))
+    limits.push_back(fmt::format("{} for the machine (kernel.threads-max)", *of_machine));
+  return fmt::format("the system allows {}; end other programs, free memory or raise the limit",
+                     fmt::join(limits, ", "));
+}
+
+void require_threads(int count) {
+  std::vector<std::jthread> threads;
+  std::promise<void> end;  // its end, before that of the threads, wakes them
+  const std::shared_future<void> ended = end.get_future().share();
+  for (int i = 1; i < count; ++i)
+    threads.push_back(started(fmt::format("each of {} cores", count),
+                              [&] { return std::jthread([ended] { ended.wait(); }); }));
+}
+
+}  // namespace slimpack
