@@ -8,11 +8,12 @@
 namespace slimpack {
 
 StepPlanner::StepPlanner(const RunConfig& config, Costs cost, StageLayout layout,
-                         SearchOptions search)
+                         SearchOptions search, std::function<void()> progress)
     : config_(config),
       cost_(std::move(cost)),
       layout_(std::move(layout)),
-      search_(std::move(search)) {}
+      search_(std::move(search)),
+      progress_(std::move(progress)) {}
 
 PlanLimits StepPlanner::limits() const {
   return limits_of(configured_job(config_, cost_, layout_), configured_choices(config_, cost_));
@@ -52,7 +53,7 @@ RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& ch
                                const RankSpeeds& speeds) const {
   Job job = configured_job(config_, cost_, layout_);
   if (!speeds.empty()) job.speed = speeds;
-  PlanOutcome outcome = plan_step(job, lengths, choices, cost_);
+  PlanOutcome outcome = plan_step(job, lengths, choices, cost_, progress_);
   if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
   RatedPlan planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");

@@ -2,6 +2,7 @@
 // plan.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "slimpack/cost/cost_model.h"
@@ -16,7 +17,10 @@ namespace slimpack {
 /// another one does not plan, and so needs no memory cap.
 class StepPlanner {
  public:
-  StepPlanner(const RunConfig& config, Costs cost, StageLayout layout, SearchOptions search = {});
+  /// `progress`, if set, is called after each candidate of a plan. What it throws ends the planning
+  /// and is thrown.
+  StepPlanner(const RunConfig& config, Costs cost, StageLayout layout, SearchOptions search = {},
+              std::function<void()> progress = nullptr);
 
   [[nodiscard]] const Costs& cost() const { return cost_; }
   [[nodiscard]] const StageLayout& layout() const { return layout_; }
@@ -41,6 +45,7 @@ class StepPlanner {
   Costs cost_;
   StageLayout layout_;
   SearchOptions search_;
+  std::function<void()> progress_;
 };
 
 }  // namespace slimpack

@@ -112,6 +112,14 @@ std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& s
   return engine;
 }
 
+/// Ends planning when a run of one process was asked to stop. Several agree on a stop.
+std::function<void()> interruption(const JobAgreement& agreement) {
+  if (!agreement.alone() || !agreement.should_stop()) return nullptr;
+  return [&agreement] {
+    if (agreement.should_stop()()) throw Interrupted("stopped on request while a step was planned");
+  };
+}
+
 /// "1.00 0.67; 1.00 1.00": replicas, and the ranks of their pipelines.
 std::string speeds_text(const RankSpeeds& speeds) {
   std::string text;
@@ -153,7 +161,8 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
   progress_.limit = limits_.token_limit_reached(progress_);
   maker_ = std::make_unique<StepMaker>(
       std::move(stream),
-      StepPlanner(config_, std::move(basis.cost), std::move(basis.layout), settings.search),
+      StepPlanner(config_, std::move(basis.cost), std::move(basis.layout), settings.search,
+                  interruption(agreement_)),
       config_.plan.planner, agreement_);
   if (!limits_.allow_another(progress_)) return;
   if (config_.evaluation.every > 0)

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/training/plan_message.h"
@@ -21,11 +23,11 @@ DocumentStream stream_of(const RunConfig& config) {
           config.data, SamplerCursor{config.data.seed, 0, 0}};
 }
 
-StepPlanner planner_of(const RunConfig& config) {
+StepPlanner planner_of(const RunConfig& config, std::function<void()> progress = nullptr) {
   Costs cost = *configured_cost(config, trained_model(config));
   const SequenceLengths lengths = lengths_of(stream_of(config).peek().sequences);
   StageLayout layout = balanced_layout(cost, lengths, config.parallel.pp);
-  return {config, std::move(cost), std::move(layout)};
+  return {config, std::move(cost), std::move(layout), {}, std::move(progress)};
 }
 
 std::string text_of(const ReadyStep& step) {
@@ -77,6 +79,26 @@ TEST(StepMaker, RunsThePlansOfTheFirstProcessWhateverTheOthersWouldPlan) {
   const std::vector<std::string> texts = made_in_processes({first, other});
   EXPECT_EQ(texts[0], made(first, alone, 3));
   EXPECT_EQ(texts[1], texts[0]);
+}
+
+TEST(StepMaker, EndsThePlanningOfAStepWithTheNextCandidateOnceItIsInterrupted) {
+  const SmallRun small;
+  const RunConfig config = small.config({"parallel.pp=2"});
+  const JobAgreement alone(nullptr, [] { return false; });
+  int candidates = 0;
+  StepMaker whole(stream_of(config), planner_of(config, [&] { ++candidates; }), config.plan.planner,
+                  alone);
+  whole.start();
+  (void)whole.take("step 1", [] { return false; });
+  ASSERT_GT(candidates, 3);
+  candidates = 0;
+  const auto interrupt = [&] {
+    if (++candidates == 3) throw Interrupted("stopped");
+  };
+  StepMaker stopped(stream_of(config), planner_of(config, interrupt), config.plan.planner, alone);
+  stopped.start();
+  EXPECT_THROW((void)stopped.take("step 1", [] { return false; }), Interrupted);
+  EXPECT_EQ(candidates, 3);
 }
 
 TEST(StepMaker, EndsAllProcessesWhereTheFirstFindsNoPlan) {
