@@ -71,9 +71,8 @@ std::string job_text(const Job& job, const Costs& cost) {
   const std::string on =
       layout.stages_per_rank > 1 ? fmt::format(" on {} ranks", layout.ranks()) : "";
   const char* const spread = layout.spread_vocabulary ? ", vocabulary spread" : "";
-  return fmt::format("{}{}{}, {}, tensor parallel {}; costs from {}",
-                     counted(layout.stages(), "stage"), on, spread,
-                     counted(job.replicas, "replica"), cost.tp, cost.source);
+  return fmt::format("{}{}{}, {}, tensor parallel {}; {}", counted(layout.stages(), "stage"), on,
+                     spread, counted(job.replicas, "replica"), cost.tp, costs_text(cost));
 }
 
 std::string other_layouts_text(int columns) {
@@ -108,7 +107,7 @@ void compare_step(const CompareArguments& arguments, const Comparison& asked,
              folded(fmt::format("{}, {}: {}", counted(std::ssize(lengths), "sequence"),
                                 counted(total_tokens(lengths).count(), "token"), samples.source),
                     columns),
-             folded("data: " + samples.long_documents, columns), job_text(job, planning.cost),
+             folded("data: " + samples.long_documents, columns), folded(job_text(job, planning.cost), columns),
              comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
 }
 
@@ -132,11 +131,11 @@ void compare_many_steps(const CompareArguments& arguments, Comparison asked,
     }
   }
   progress.finish();
-  if (!arguments.json.empty()) write_file(arguments.json, steps_json(rows).dump(2) + "\n");
+  if (!arguments.json.empty()) write_file(arguments.json, steps_json(rows, planning.cost).dump(2) + "\n");
   std::FILE* const out = report_stream({arguments.json});
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}\n{}\n\n{}{}\n", samples.source,
-             folded("data: " + samples.long_documents, columns), job_text(job, planning.cost),
+             folded("data: " + samples.long_documents, columns), folded(job_text(job, planning.cost), columns),
              steps_comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
 }
 

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +28,7 @@
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/spec/shipped_files.h"
 
 namespace slimpack {
 namespace {
@@ -77,10 +77,8 @@ Dtype dtype_of(std::string_view name) {
 
 int fit_prompt(const FitArguments& arguments) {
   const PromptArguments& asked = arguments.prompt;
-  const std::filesystem::path model = arguments.config;
   const PromptQuestion question{
-      .shape =
-          read_model_shape(std::filesystem::is_directory(model) ? model / "config.json" : model),
+      .shape = read_model_shape(shipped_or(arguments.config, arguments.config, kShippedModels)),
       .dtype = dtype_of(asked.dtype),
       .prompt = Tokens(*asked.tokens),
       .answer = Tokens(asked.answer),
@@ -144,7 +142,8 @@ void add_fit_command(CLI::App& app, int& answer) {
   add_json(*command, arguments->json);
   command->footer(
       "Weights, gradients, optimizer and activations of every stage are held against the memory "
-      "of a rank, 5% of it kept free, and against plan.memory_cap. Of a job that does not fit, "
+      "of a rank, of which as much stays free as the known error of memory, and against "
+      "plan.memory_cap. Of a job that does not fit, "
       "changes are planned one by one, and two at a time if none is enough. Of several steps the "
       "answer is that for the fullest one.\n\n" +
       step_rule() +

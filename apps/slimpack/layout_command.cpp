@@ -68,6 +68,12 @@ RunConfig config_of(const LayoutArguments& arguments) {
   return run_config_from_toml("", "the options", overrides, std::filesystem::current_path());
 }
 
+/// What the run is without a run configuration, for people who write one.
+std::vector<std::string> settings_of(const LayoutArguments& arguments) {
+  if (!arguments.config.empty()) return {};
+  return {std::begin(kDefaults), std::end(kDefaults)};
+}
+
 LayoutReport searched(const LayoutArguments& arguments, const RunConfig& config,
                       const DecoderShape& shape, const CostFiles& files,
                       const StepSamples& samples) {
@@ -77,12 +83,17 @@ LayoutReport searched(const LayoutArguments& arguments, const RunConfig& config,
   LayoutQuestion question = configured_layouts(config, shape, samples.steps,
                                                layouts_of(ranks, config, shape, files), files);
   report.usual = question.usual;
-  Progress progress(stderr, progress_style(stderr), "planning layouts",
-                    std::ssize(samples.steps) * std::ssize(question.grids));
-  question.progress = [&](std::int64_t steps) { progress.advance(steps); };
-  question.tick = [&] { progress.touch(); };
+  std::optional<Progress> progress;
+  const auto begin = [&](const char* what, std::int64_t steps) {
+    if (progress) progress->finish();
+    progress.emplace(stderr, progress_style(stderr), what, steps);
+  };
+  begin("planning layouts", std::ssize(samples.steps) * std::ssize(question.grids));
+  question.progress = [&](std::int64_t steps) { progress->advance(steps); };
+  question.more = [&](std::int64_t steps) { begin("trying small changes", steps); };
+  question.tick = [&] { progress->touch(); };
   report.layouts = search_layouts(question);
-  progress.finish();
+  progress->finish();
   return report;
 }
 
@@ -114,14 +125,14 @@ void layout(const LayoutArguments& arguments) {
   std::FILE* const out = report_stream({arguments.json, arguments.svg});
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}\n{}\n\n{}", folded(title, columns), folded(samples.source, columns),
-             folded("data: " + samples.long_documents, columns), layouts_text(reports, columns));
+             folded("data: " + samples.long_documents, columns), layouts_text(reports, settings_of(arguments), columns));
 }
 
 void add_job_options(CLI::App& command, LayoutArguments& arguments) {
-  command.add_option("--model", arguments.model, "The model, for --set model.config=…")
-      ->type_name("CONFIG.json");
-  command.add_option("--hardware", arguments.hardware, "The machines, for --set hardware.file=…")
-      ->type_name("FILE");
+  command.add_option("--model", arguments.model, "The model, for --set model.config=…: a config.json, its folder or a shipped name")
+      ->type_name("MODEL");
+  command.add_option("--hardware", arguments.hardware, "The machines, for --set hardware.file=…: a hardware file or a shipped name")
+      ->type_name("FILE|NAME");
   command
       .add_option("--costs", arguments.costs,
                   "Measured costs (slimpack profile) in place of them, a file for each tp")
@@ -157,8 +168,8 @@ void add_layout_command(CLI::App& app) {
       "every merging and recomputation that the run allows. Without RUN.toml, layers recompute "
       "what suits them, backwards may be split, and numbers are bf16 on GPUs.\n\n"
       "Example, an 8B model on 256 H100s:\n"
-      "  slimpack layout --model models/llama-3.1-8b.json \\\n"
-      "      --hardware hardware/h100.toml --ranks 256 --lengths lengths.txt \\\n"
+      "  slimpack layout --model llama-3.1-8b --hardware h100 \\\n"
+      "      --ranks 256 --lengths lengths.txt \\\n"
       "      --context 131072 --step-tokens 4194304 --svg layouts.svg");
   command->callback([arguments] { layout(*arguments); });
 }

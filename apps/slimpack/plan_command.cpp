@@ -104,7 +104,7 @@ void plan_one_step(const PlanArguments& arguments, const StepPlanning& planning,
                              {"cost from", cost.source}});
   rows.emplace_back("planned in", human_duration(taken));
   std::FILE* const out = stream_of(arguments);
-  fmt::print(out, "{}\n{}\n", step_report(planned, rows, output_columns(out)),
+  fmt::print(out, "{}\n{}\n", step_report(planned, cost, rows, output_columns(out)),
              next_text(arguments, ""));
 }
 
@@ -127,12 +127,13 @@ void plan_many_steps(const PlanArguments& arguments, StepPlanning planning,
   }
   progress.finish();
   write_plan(arguments, planning, *longest);
-  if (!arguments.json.empty()) write_file(arguments.json, steps_json({planned}).dump(2) + "\n");
+  if (!arguments.json.empty()) write_file(arguments.json, steps_json({planned}, planning.cost).dump(2) + "\n");
   std::FILE* const out = stream_of(arguments);
   const int columns = output_columns(out);
-  fmt::print(out, "{}\n{}\ncosts from {}\n\n{}\n{}\n", samples.source,
-             folded("data: " + samples.long_documents, columns), planning.cost.source,
-             steps_text(planned, columns), next_text(arguments, " (the longest step)"));
+  fmt::print(out, "{}\n{}\n{}\n\n{}\n{}\n", samples.source,
+             folded("data: " + samples.long_documents, columns),
+             folded(costs_text(planning.cost), columns), steps_text(planned, columns),
+             next_text(arguments, " (the longest step)"));
 }
 
 void plan(const PlanArguments& arguments) {

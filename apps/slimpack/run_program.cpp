@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <sstream>
 #include <string>
@@ -15,6 +16,28 @@
 namespace slimpack {
 
 namespace {
+
+/// "unknown option '--length'; did you mean "--lengths"?", if that is the mistake.
+std::string unknown_option(const CLI::App& command) {
+  const std::vector<std::string> words = command.remaining();
+  const auto word = std::ranges::find_if(
+      words, [](const std::string& text) { return text.starts_with("--") && text.size() > 2; });
+  if (word == words.end()) return "";
+  const std::string given = word->substr(0, word->find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  return fmt::format("unknown option '{}'; {}", given, suggestion(given, known));
+}
+
+/// The remedy for numbers such as 128K.
+std::string written_out(std::string_view mistake) {
+  const bool suffix = mistake.size() > 1 && std::string_view("kKmMgG").find(mistake.back()) !=
+                                                std::string_view::npos;
+  const bool digit = suffix && std::isdigit(static_cast<unsigned char>(mistake[mistake.size() - 2]));
+  return digit ? "; write the number out, as 131072 for 128K" : "";
+}
 
 /// One line: the mistake, and the command whose help explains it.
 std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
@@ -34,6 +57,8 @@ std::string mistake_text(const CLI::App& app, const CLI::ParseError& e) {
     mistake =
         fmt::format("unknown command '{}'; {}", words.front(), suggestion(words.front(), known));
   }
+  if (const std::string option = unknown_option(*at); !option.empty()) mistake = option;
+  if (e.get_name() == "ConversionError") mistake += written_out(mistake);
   std::ranges::replace(mistake, '\n', ' ');
   return fmt::format("{}; try '{} --help'", mistake, name);
 }

@@ -49,7 +49,7 @@ void simulate_plan(const SimulateArguments& arguments) {
   rows.insert(rows.begin(), {"cost from", file.cost.source});
   std::FILE* const out = report_stream({arguments.json, arguments.timeline});
   const int columns = output_columns(out);
-  fmt::print(out, "{}\n{}", step_report(step, rows, columns),
+  fmt::print(out, "{}\n{}", step_report(step, file.cost, rows, columns),
              drawing(step.prediction.timeline, columns));
   if (!arguments.timeline.empty() && arguments.timeline != "-")
     fmt::print(out, "\n{}: open it in ui.perfetto.dev or chrome://tracing\n", arguments.timeline);

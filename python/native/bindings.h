@@ -11,6 +11,6 @@ void bind_sampler(nanobind::module_& m);        ///< Sampler
 void bind_plans(nanobind::module_& m);          ///< StepPlan with its MicroPacks; Timeline
 void bind_micro_batches(nanobind::module_& m);  ///< balanced_micro_batches
 void bind_costs(nanobind::module_& m);          ///< fits and cost files, for profiles
-void bind_planning(nanobind::module_& m);       ///< Planning: plan, compare, fit
+void bind_planning(nanobind::module_& m);       ///< Planning: plan, compare, fit, layouts; sweep
 
 }  // namespace slimpack

@@ -10,6 +10,7 @@ NB_MODULE(_planner, m) {
       PyExc_ValueError, nullptr));
   m.attr("InvalidInput") = invalid_input;
   slimpack::translate_invalid_input(invalid_input);
+  m.attr("version") = SLIMPACK_VERSION;
   m.attr("built_for_torch") = SLIMPACK_TORCH_VERSION;
   slimpack::bind_base(m);
   slimpack::bind_data(m);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -19,10 +20,17 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/job/configured_fit.h"
+#include "slimpack/job/configured_layouts.h"
 #include "slimpack/job/configured_model.h"
+#include "slimpack/job/configured_sequences.h"
 #include "slimpack/job/step_planning.h"
+#include "slimpack/job/sweep_axes.h"
+#include "slimpack/job/sweep_jobs.h"
+#include "slimpack/planner/layout_search.h"
 #include "slimpack/report/comparison.h"
 #include "slimpack/report/fit_report.h"
+#include "slimpack/report/layout_report.h"
+#include "slimpack/report/sweep_report.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -62,6 +70,19 @@ StepPlanning planning_of(const std::string& toml, const std::string& origin,
   return model_json ? step_planning(config, *model_json, origin) : step_planning(config, origin);
 }
 
+/// Where a Planning comes from, for sweeps that read it anew with other settings.
+struct PlanningSource {
+  std::string toml, origin;
+  std::vector<std::string> overrides;
+  std::string folder;
+  std::optional<std::string> model_json;
+};
+
+StepPlanning planning_with(const PlanningSource& from, const RunConfig& config) {
+  return from.model_json ? step_planning(config, *from.model_json, from.origin)
+                         : step_planning(config, from.origin);
+}
+
 SequenceLengths checked_lengths(const Lengths& lengths) {
   if (lengths.size() == 0) invalid_input("a step of no sequences has no plan; give 1 or more");
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -71,6 +92,20 @@ SequenceLengths checked_lengths(const Lengths& lengths) {
                     kLongest);
   }
   return tokens_of(lengths);
+}
+
+std::vector<SequenceLengths> checked_steps(const std::vector<Lengths>& steps) {
+  if (steps.empty()) invalid_input("no steps to plan; give 1 or more");
+  std::vector<SequenceLengths> checked;
+  for (const Lengths& lengths : steps) checked.push_back(checked_lengths(lengths));
+  return checked;
+}
+
+/// All lengths of the steps, as a context has to keep them.
+SequenceLengths all_of(const std::vector<SequenceLengths>& steps) {
+  SequenceLengths all;
+  for (const SequenceLengths& step : steps) all.insert(all.end(), step.begin(), step.end());
+  return all;
 }
 
 /// With a context that the lengths keep; 0 = as long as the longest.
@@ -175,6 +210,61 @@ std::pair<std::string, std::string> compare(const StepPlanning& planning, const 
           comparison_text(rows, jobs.front().memory_cap, kAnyColumns)};
 }
 
+/// The first steps that training would draw from the documents. 0 tokens: data.step_tokens; context
+/// 0: data.context.
+std::vector<View<std::int64_t>> drawn(const StepPlanning& planning, const Lengths& documents,
+                                      std::int64_t steps, std::int64_t step_tokens,
+                                      std::int64_t context) {
+  if (steps < 1 || steps > kMostDrawnSteps)
+    invalid_input("steps is {}, must be 1 to {}", steps, kMostDrawnSteps);
+  DataConfig data = planning.config.data;
+  if (step_tokens != 0) data.step_tokens = Tokens(step_tokens);
+  if (context != 0) data.context = Tokens(context);
+  std::vector<View<std::int64_t>> out;
+  for (SequenceLengths& step : drawn_steps(checked_lengths(documents), data, steps))
+    out.push_back(owning_view<std::int64_t>(std::move(step)));
+  return out;
+}
+
+/// The layout search as JSON text and as a table.
+std::pair<std::string, std::string> layouts(const StepPlanning& planning,
+                                            const std::vector<Lengths>& given, std::int64_t ranks,
+                                            std::int64_t context, nb::object progress) {
+  std::vector<SequenceLengths> steps = checked_steps(given);
+  PythonProgress tell(std::move(progress));
+  const nb::gil_scoped_release unlocked;
+  const StepPlanning asked = with_context(planning, all_of(steps), context);
+  const DecoderShape& shape = asked.model.shape;
+  Tokens tokens;
+  for (const SequenceLengths& step : steps) tokens += total_tokens(step);
+  tokens = tokens / std::ssize(steps);
+  LayoutQuestion question = configured_layouts(asked.config, shape, std::move(steps),
+                                               layouts_of(ranks, asked.config, shape, {}), {});
+  question.tick = [&] { tell(); };
+  LayoutReport report{tokens, tokens, {}, question.usual};
+  report.layouts = search_layouts(question);
+  return {layouts_json({report}).dump(), layouts_text({report}, {}, kAnyColumns)};
+}
+
+/// The sweep as JSON text and as a table.
+std::pair<std::string, std::string> sweep(const PlanningSource& from,
+                                          const std::vector<Lengths>& given,
+                                          const std::vector<std::string>& over,
+                                          std::int64_t context, nb::object progress) {
+  const std::vector<SequenceLengths> steps = checked_steps(given);
+  PythonProgress tell(std::move(progress));
+  const nb::gil_scoped_release unlocked;
+  const auto read = [&](std::span<const std::string> settings) {
+    return run_config_from_toml(from.toml, from.origin, settings, from.folder);
+  };
+  SweepReport report{sweep_axes(over), {}};
+  for (const SweepJob& job : sweep_jobs(read, from.overrides, report.axes))
+    report.points.push_back(
+        planned_point(job, with_context(planning_with(from, job.config), all_of(steps), context),
+                      steps, [&] { tell(); }));
+  return {sweep_json(report).dump(), sweep_text(report, kAnyColumns)};
+}
+
 }  // namespace
 
 void bind_planning(nb::module_& m) {
@@ -184,6 +274,8 @@ void bind_planning(nb::module_& m) {
       .def("plan", &plan, "lengths"_a, "context"_a, "progress"_a.none())
       .def("compare", &compare, "lengths"_a, "context"_a, "planners"_a, "told"_a)
       .def("fit", &fit, "lengths"_a, "context"_a, "progress"_a.none())
+      .def("steps", &drawn, "documents"_a, "steps"_a, "step_tokens"_a, "context"_a)
+      .def("layouts", &layouts, "steps"_a, "ranks"_a, "context"_a, "progress"_a.none())
       .def("stages_for", &stages_for, "lengths"_a, "context"_a)
       .def("with_stages", &with_stages, "layer_begin"_a)
       .def("sequence_costs", &sequence_costs, "lengths"_a,
@@ -194,6 +286,17 @@ void bind_planning(nb::module_& m) {
                    [](const StepPlanning& planning) { return planning.model.shape.parameters(); })
       .def_prop_ro("ranks",
                    [](const StepPlanning& planning) { return planning.config.parallel.ranks(); });
+  m.def(
+      "sweep",
+      [](const std::string& toml, const std::string& origin,
+         const std::vector<std::string>& overrides, const std::string& folder,
+         const std::optional<std::string>& model_json, const std::vector<Lengths>& steps,
+         const std::vector<std::string>& over, std::int64_t context, nb::object progress) {
+        return sweep({toml, origin, overrides, folder, model_json}, steps, over, context,
+                     std::move(progress));
+      },
+      "toml"_a, "origin"_a, "overrides"_a, "folder"_a, "model_json"_a.none(), "steps"_a, "over"_a,
+      "context"_a, "progress"_a.none());
   m.def("planner_names", &planner_names, "Our planner and the baselines, as compare() names them.");
 }
 

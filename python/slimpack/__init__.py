@@ -19,13 +19,15 @@ from slimpack._planner import (
     ReplicaPlan,
     Timeline,
     planner_names,
+    version as __version__,
 )
 from slimpack.comparison import Comparison
 from slimpack.fit import Fit
 from slimpack.generation import Generation, Generator, generate
-from slimpack.job import Job, compare, fit, plan
+from slimpack.job import Job, compare, fit, layout, plan, sweep
 from slimpack.lengths import length_statistics, read_lengths, split_documents
 from slimpack.runtime import train
+from slimpack.search import Layouts, Sweep
 from slimpack.step_plan import StepPlan, simulate
 
 __all__ = [
@@ -36,18 +38,22 @@ __all__ = [
     "IndexedDataset",
     "InvalidInput",
     "Job",
+    "Layouts",
     "MicroPack",
     "ReplicaPlan",
     "StepPlan",
+    "Sweep",
     "Timeline",
     "compare",
     "fit",
     "generate",
+    "layout",
     "length_statistics",
     "plan",
     "planner_names",
     "read_lengths",
     "simulate",
     "split_documents",
+    "sweep",
     "train",
 ]

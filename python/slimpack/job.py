@@ -5,10 +5,12 @@ import os
 from pathlib import Path
 
 from slimpack import _planner
+from slimpack.balancing import require_positive
 from slimpack.comparison import Comparison
 from slimpack.files import read_text
 from slimpack.fit import Fit
 from slimpack.lengths import as_lengths
+from slimpack.search import Layouts, Sweep
 from slimpack.settings import (
     hardware_settings,
     model_settings,
@@ -53,9 +55,10 @@ class Job:
         elif context is not None:
             settings.append(setting("data.context", context))
         settings += plan_settings({**plan_options, "memory_cap": memory_cap})
-        self._planning = _planner.Planning(
-            "" if run is None else read_text(run, "run configuration"), self.name, settings,
-            "." if run is None else str(Path(run).parent), config_json)
+        self._has_run = run is not None
+        self._source = ("" if run is None else read_text(run, "run configuration"), self.name, settings,
+                        "." if run is None else str(Path(run).parent), config_json)
+        self._planning = _planner.Planning(*self._source)
 
     def plan(self, lengths, *, progress=None):
         """Plans one step of sequences of these lengths: a StepPlan.
@@ -85,6 +88,51 @@ class Job:
         progress: called with the number of jobs planned so far.
         """
         return Fit(*self._planning.fit(as_lengths(lengths), self.context or 0, progress))
+
+    def steps(self, documents, steps=1, step_tokens=None):
+        """The first steps that training draws from documents of these lengths: a list of arrays, each
+        the lengths of one step's sequences. So `slimpack plan --lengths … --steps N` draws them.
+
+        step_tokens: sequences are drawn until a step has so many; by default data.step_tokens of the
+        run. Documents longer than the context become several sequences.
+        """
+        documents = as_lengths(documents)
+        if self.context is None and not self._has_run:
+            context = int(documents.max(initial=1))
+        else:
+            context = self.context or 0  # 0 = the run's own
+        require_positive("steps", steps)
+        require_positive("step_tokens", step_tokens)
+        return self._planning.steps(documents, steps, step_tokens or 0, context)
+
+    def layout(self, lengths, *, ranks=None, steps=None, step_tokens=None, progress=None):
+        """Finds the tp × pp × dp on which steps like these train fastest: Layouts.
+
+        ranks: GPUs to share out; by default those of `parallel`. lengths: of one step; with steps or
+        step_tokens of documents, from which so many steps (4 by default) are drawn as `steps` draws
+        them. progress: called with the number of candidates looked at.
+        Raises InvalidInput.
+        """
+        planned = self._steps_of(lengths, steps, step_tokens, 4)
+        return Layouts(*self._planning.layouts(planned, self.ranks if ranks is None else ranks,
+                                               self.context or 0, progress))
+
+    def sweep(self, lengths, over, *, steps=None, step_tokens=None, progress=None):
+        """Plans the step with every combination of values: a Sweep.
+
+        over: {"packs": [16, 32, 64], "pp": [2, 4]}: keys of a run file, or the search's packs, taper
+        and order. lengths: of one step; with steps or step_tokens of documents, as in `layout`, one
+        step by default. progress: called with the number of candidates looked at.
+        Raises InvalidInput.
+        """
+        planned = self._steps_of(lengths, steps, step_tokens, 1)
+        axes = [f"{name}={','.join(map(str, values))}" for name, values in over.items()]
+        return Sweep(*_planner.sweep(*self._source, planned, axes, self.context or 0, progress))
+
+    def _steps_of(self, lengths, steps, step_tokens, usual):
+        if steps is None and step_tokens is None:
+            return [as_lengths(lengths)]
+        return self.steps(lengths, usual if steps is None else steps, step_tokens)
 
     def sequence_costs(self, lengths):
         """Nanoseconds of each sequence's forward and backward pass over the whole model: float64."""
@@ -127,6 +175,26 @@ class Job:
 def plan(lengths, model=None, parallel=None, hardware=None, *, progress=None, **settings):
     """Plans one step: Job(model, parallel, hardware, **settings).plan(lengths)."""
     return Job(model, parallel, hardware, **settings).plan(lengths, progress=progress)
+
+
+def layout(lengths, model=None, hardware=None, *, ranks, steps=None, step_tokens=None, progress=None,
+           **settings):
+    """Finds the best tp × pp × dp of so many ranks: Job(model, None, hardware, …).layout(lengths, …).
+
+    As in `slimpack layout` without a run file, backwards may be split and layers compute again what
+    suits them, unless settings say otherwise.
+    """
+    if settings.get("run") is None:
+        settings = {"backward": "split", "recompute": "auto", **settings}
+    return Job(model, None, hardware, **settings).layout(
+        lengths, ranks=ranks, steps=steps, step_tokens=step_tokens, progress=progress)
+
+
+def sweep(lengths, model=None, parallel=None, hardware=None, *, over, steps=None, step_tokens=None,
+          progress=None, **settings):
+    """Plans a step with every combination of values: Job(model, …).sweep(lengths, over)."""
+    return Job(model, parallel, hardware, **settings).sweep(
+        lengths, over, steps=steps, step_tokens=step_tokens, progress=progress)
 
 
 def fit(lengths, model=None, parallel=None, hardware=None, *, progress=None, **settings):

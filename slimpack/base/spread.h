@@ -1,6 +1,7 @@
 // The spread of a figure over many steps.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -13,6 +14,9 @@ struct Spread {
   double p95 = 0;
   double worst = 0;  ///< the largest
 };
+
+/// With fewer values the 95th percentile is the largest one, and says nothing of its own.
+inline constexpr std::size_t kFewestForPercentile = 20;
 
 /// REQUIRES: values is not empty.
 [[nodiscard]] Spread spread_of(std::vector<double> values);

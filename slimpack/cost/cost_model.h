@@ -125,7 +125,7 @@ struct Costs : LayerCosts {
   std::int32_t ranks_per_node = 0;  ///< 0 = not known: one node holds all
   /// How replicas exchange rows of a MicroPack that they share.
   CpCommType cp_comm_type = CpCommType::kDirect;
-  std::int32_t zero = 1;      ///< what replicas share out (ParallelConfig::zero)
+  std::int32_t zero = 1;      ///< what replicas share out (ParallelGrid::zero)
   double fit_error = 0;       ///< FitErrors::largest of the fit; 0 = not fitted
   double held_out_error = 0;  ///< FitErrors::mean on MicroPacks that no fit used; 0 = none
   std::optional<MeasuredOn> measured_on;  ///< not set: times come from elsewhere
@@ -156,6 +156,11 @@ struct RecomputingCosts : Costs {
 [[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass);
 /// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×.
 [[nodiscard]] Flops model_flops(const DecoderShape& shape, const SequenceLengths& lengths);
+
+/// MFU: model_flops of steps ÷ (their time · the job's ranks · a rank's peak). Absent where the peak
+/// is 0.
+[[nodiscard]] std::optional<double> mfu_of(Flops flops, Nanos time, std::int64_t ranks,
+                                           double peak_flops);
 
 /// Costs of a job with `tp` tensor-parallel ranks (with sequence sharding) for each stage and
 /// replica, `most_replicas` replicas and `stages` stages. Where ranks stand says node_placement.h:

@@ -45,6 +45,11 @@ Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass) {
                (pass == Pass::kBackward ? kLinearBackward : 1));
 }
 
+std::optional<double> mfu_of(Flops flops, Nanos time, std::int64_t ranks, double peak_flops) {
+  if (peak_flops <= 0) return std::nullopt;
+  return flops.count() / (to_seconds(time) * static_cast<double>(ranks) * peak_flops);
+}
+
 Flops model_flops(const DecoderShape& shape, const SequenceLengths& lengths) {
   const Tokens tokens = total_tokens(lengths);
   const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers));

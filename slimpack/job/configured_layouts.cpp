@@ -8,11 +8,13 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
+#include "slimpack/planner/activation_budget.h"
 
 namespace slimpack {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 20;
+constexpr std::int32_t kStagesPerRank[] = {2, 4};  ///< beside 1
 
 bool tp_allowed(std::int32_t tp, const RunConfig& config, const DecoderShape& shape,
                 const CostFiles& files) {
@@ -45,7 +47,9 @@ std::vector<ParallelGrid> layouts_of(std::int64_t ranks, const RunConfig& config
   for (std::int32_t tp = 1; tp <= all; ++tp) {
     if (all % tp != 0 || !tp_allowed(tp, config, shape, files)) continue;
     for (std::int32_t pp = 1; pp <= most_stages; ++pp)
-      if (all / tp % pp == 0) layouts.push_back({.pp = pp, .dp = all / tp / pp, .tp = tp});
+      if (all / tp % pp == 0)
+        layouts.push_back(
+            {.pp = pp, .dp = all / tp / pp, .tp = tp, .zero = config.parallel.zero});
   }
   if (layouts.empty())
     invalid_input("{} ranks have no layout: costs are known for no tp that divides them", ranks);
@@ -59,6 +63,28 @@ std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts
     if ((grid.tp == widest && (grid.pp == 1 || grid.pp == 4)) || (grid.tp == 1 && grid.pp == 1))
       usual.push_back(grid);
   return usual;
+}
+
+std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfig& config,
+                                        const DecoderShape& shape) {
+  std::vector<ParallelGrid> changes;
+  const auto add = [&](auto edit) {
+    changes.push_back(grid);
+    edit(changes.back());
+  };
+  if (grid.dp > 1 && config.parallel.zero == 1)
+    for (const std::int32_t zero : {2, 3}) add([&](ParallelGrid& g) { g.zero = zero; });
+  if (grid.pp == 1) return changes;
+  add([](ParallelGrid& g) { g.spread_vocabulary = true; });
+  if (config.plan.planner != PlannerKind::kSlimpack) return changes;
+  for (const std::int32_t stages : kStagesPerRank)
+    if (std::int64_t{grid.pp} * stages <= shape.num_layers)
+      for (const bool spread : {false, true})
+        add([&](ParallelGrid& g) {
+          g.stages_per_rank = stages;
+          g.spread_vocabulary = spread;
+        });
+  return changes;
 }
 
 LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& shape,
@@ -80,7 +106,12 @@ LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& s
     if (!states_fit(changed, cost, layout)) return std::nullopt;
     Job job = configured_job(changed, cost, std::move(layout));
     Choices choices = configured_choices(changed, cost);
-    return LayoutJob{std::move(cost), std::move(job), std::move(choices)};
+    const bool own_cap = config.plan.memory_cap || config.plan.unlimited_memory;
+    const std::int64_t reserved = own_cap ? 0 : reserved_percent(cost);
+    return LayoutJob{std::move(cost), std::move(job), std::move(choices), reserved};
+  };
+  question.changes = [config, shape](const ParallelGrid& grid) {
+    return small_changes(grid, config, shape);
   };
   question.steps = std::move(steps);
   return question;

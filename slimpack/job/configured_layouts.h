@@ -31,6 +31,13 @@ using CostFiles = std::map<std::int32_t, std::filesystem::path>;
 /// replicas alone.
 [[nodiscard]] std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts);
 
+/// The same ranks with one thing changed that `config` leaves open: parallel.zero, where it is 1;
+/// and with several stages the spread vocabulary, and two or four stages on each rank with and
+/// without it.
+[[nodiscard]] std::vector<ParallelGrid> small_changes(const ParallelGrid& grid,
+                                                      const RunConfig& config,
+                                                      const DecoderShape& shape);
+
 /// The question for these steps. Layers are shared out to stages for the first step.
 [[nodiscard]] LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& shape,
                                                 std::vector<SequenceLengths> steps,

@@ -20,7 +20,7 @@ void require_few_points(const std::vector<SweepAxis>& axes) {
   }
 }
 
-SweepJob job_of(std::vector<std::size_t> at, const std::filesystem::path& run_file,
+SweepJob job_of(std::vector<std::size_t> at, const ConfigReader& read,
                 std::span<const std::string> overrides, const std::vector<SweepAxis>& axes) {
   SweepJob job{std::move(at), {}, {}};
   std::vector<std::string> settings(overrides.begin(), overrides.end());
@@ -34,7 +34,7 @@ SweepJob job_of(std::vector<std::size_t> at, const std::filesystem::path& run_fi
       settings.push_back(override_of(axes[a], value));
     }
   }
-  job.config = read_run_config(run_file, settings);
+  job.config = read(settings);
   if (searched == nullptr) return job;
   if (job.config.plan.planner != PlannerKind::kSlimpack)
     invalid_input("--over {}: plan.planner is {}, which does not search; set it to slimpack",
@@ -48,10 +48,17 @@ SweepJob job_of(std::vector<std::size_t> at, const std::filesystem::path& run_fi
 std::vector<SweepJob> sweep_jobs(const std::filesystem::path& run_file,
                                  std::span<const std::string> overrides,
                                  const std::vector<SweepAxis>& axes) {
+  return sweep_jobs(
+      [&](std::span<const std::string> settings) { return read_run_config(run_file, settings); },
+      overrides, axes);
+}
+
+std::vector<SweepJob> sweep_jobs(const ConfigReader& read, std::span<const std::string> overrides,
+                                 const std::vector<SweepAxis>& axes) {
   require_few_points(axes);
   std::vector<SweepJob> jobs;
   for (std::vector<std::size_t>& at : combinations(axes))
-    jobs.push_back(job_of(std::move(at), run_file, overrides, axes));
+    jobs.push_back(job_of(std::move(at), read, overrides, axes));
   return jobs;
 }
 

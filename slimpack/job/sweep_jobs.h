@@ -29,6 +29,12 @@ struct SweepJob {
                                                std::span<const std::string> overrides,
                                                const std::vector<SweepAxis>& axes);
 
+/// The same of a configuration that `read` makes of all settings.
+using ConfigReader = std::function<RunConfig(std::span<const std::string> settings)>;
+[[nodiscard]] std::vector<SweepJob> sweep_jobs(const ConfigReader& read,
+                                               std::span<const std::string> overrides,
+                                               const std::vector<SweepAxis>& axes);
+
 /// Plans the job's steps of these lengths, at least one. The figures are mean_figures of the steps.
 /// `planning`: of the job's configuration. A step that does not fit is a point, too. `tick`, if
 /// set, is called after each candidate plan. Throws InvalidInput as plan_step.

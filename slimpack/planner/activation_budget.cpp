@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "slimpack/base/human.h"
+#include "slimpack/cost/known_error.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/planner.h"
 
@@ -20,13 +24,17 @@ GpuShare gpu_share(const Costs& cost, const GpuGroups& groups) {
 
 }  // namespace
 
+std::int64_t reserved_percent(const Costs& cost) {
+  const auto known = static_cast<std::int64_t>(std::ceil(known_error(cost).memory));
+  return cost.gpu ? known : std::max(known, kUncountedOfCpu);
+}
+
 std::optional<ActivationBudget> activation_budget(const Costs& cost, const StageLayout& layout,
                                                   std::int32_t replicas, std::int32_t most_merged) {
   if (cost.memory == Bytes(0)) return std::nullopt;
   ActivationBudget budget;
   budget.memory = cost.memory;
-  // Of a model's own layers, what travels is not counted.
-  budget.reserved_percent = cost.gpu && !cost.autograd ? kReservedPercentOfGpu : kReservedPercent;
+  budget.reserved_percent = reserved_percent(cost);
   budget.reserve = Bytes(cost.memory.count() / 100 * budget.reserved_percent);
   budget.gpu = gpu_share(cost, {.placement = {.ranks_per_node = cost.ranks_per_node,
                                               .tensor = cost.tp,

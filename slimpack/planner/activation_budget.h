@@ -10,11 +10,9 @@
 
 namespace slimpack {
 
-/// Percent of a rank's memory that is kept free for what no model here counts (docs/fit.md says why
-/// so much): on a CPU buffers of collectives, gaps in the allocator and workspaces of kernels; on a
-/// GPU the last two alone.
-inline constexpr std::int64_t kReservedPercent = 5;
-inline constexpr std::int64_t kReservedPercentOfGpu = 2;
+/// Percent of a rank's memory on a CPU that is kept free for what no model here counts (docs/fit.md
+/// says why so much): buffers of collectives, gaps in the allocator and workspaces of kernels.
+inline constexpr std::int64_t kUncountedOfCpu = 5;
 
 /// What a GPU and its libraries hold of a rank's memory all the time; 0 on a CPU.
 struct GpuShare {
@@ -29,7 +27,7 @@ struct GpuShare {
 /// The same for every rank of a pipeline, so the one with the largest states decides.
 struct ActivationBudget {
   Bytes memory;                       ///< of a rank
-  std::int64_t reserved_percent = 0;  ///< of it
+  std::int64_t reserved_percent = 0;  ///< of it; no less than the known error of memory
   Bytes reserve;                      ///< so much is that
   GpuShare gpu;
   Bytes states;           ///< weights, gradients and optimizer of `rank`
@@ -40,6 +38,10 @@ struct ActivationBudget {
   /// What activations may fill; negative when the states alone do not fit.
   [[nodiscard]] Bytes available() const { return capacity() - states; }
 };
+
+/// What is kept free of a rank's memory: on a CPU what is not counted, and no less than the known
+/// error of memory.
+[[nodiscard]] std::int64_t reserved_percent(const Costs& cost);
 
 /// nullopt when the cost model does not know the machine's memory. `most_merged`: replicas that may
 /// run a MicroPack together.

@@ -104,6 +104,7 @@ FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJo
   FitReport report;
   report.job = job;
   report.budget = planned.budget;
+  report.known = known_error(planned.cost);
   report.tokens = total_tokens(question.lengths);
   report.longest = *std::max_element(question.lengths.begin(), question.lengths.end());
   report.longest_that_fits = report.longest;

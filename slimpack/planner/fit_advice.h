@@ -9,6 +9,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/known_error.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/activation_budget.h"
 #include "slimpack/planner/fit_changes.h"
@@ -61,6 +62,7 @@ struct FitReport {
   FitJob job;
   bool fits = false;
   std::optional<ActivationBudget> budget;  ///< absent: the machine's memory is not known
+  KnownError known;                        ///< of the costs
   std::vector<RankMemoryUse> ranks;        ///< of the pipeline
   RecomputeByLayer recompute;              ///< of that plan
   Bytes host;                ///< of that plan: pinned host memory of a rank, which is not checked

@@ -1,6 +1,7 @@
 #include "slimpack/planner/layout_search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -62,6 +63,7 @@ LayoutStep layout_step(const LayoutJob& on, const RatedPlan& step, const StepBou
                  .work = all / static_cast<std::int64_t>(busy.size()),
                  .end = bounds.step - bounds.actions,
                  .headroom = Bytes(0),
+                 .flops = model_flops(on.cost.shape, step.plan.lengths),
                  .merged = most_merged(step.plan),
                  .recompute = step.plan.recompute};
   if (on.job.memory_cap) out.headroom = *on.job.memory_cap - step_need(step, on.cost).bytes;
@@ -71,13 +73,14 @@ LayoutStep layout_step(const LayoutJob& on, const RatedPlan& step, const StepBou
 class LayoutSearch {
  public:
   explicit LayoutSearch(const LayoutQuestion& question) : question_(question) {
-    for (const ParallelGrid& grid : question.grids) add(grid);
-    std::ranges::stable_sort(contenders_, {}, [](const Contender& c) { return c.least(); });
+    for (const ParallelGrid& grid : question.grids) contenders_.push_back(contender(grid));
+    std::ranges::stable_sort(contenders_, {}, &Contender::least);
   }
 
   std::vector<RatedLayout> run() {
     for (Contender& contender : contenders_)
-      if (contender.job) plan(contender);
+      if (contender.job && plan(contender, std::nullopt)) best_.insert(contender.least());
+    if (question_.changes) change();
     std::vector<RatedLayout> rated;
     for (Contender& contender : contenders_) rated.push_back(std::move(contender.rated));
     std::ranges::stable_sort(rated, {}, [](const RatedLayout& layout) {
@@ -88,8 +91,8 @@ class LayoutSearch {
   }
 
  private:
-  void add(const ParallelGrid& grid) {
-    Contender& contender = contenders_.emplace_back();
+  Contender contender(const ParallelGrid& grid) {
+    Contender contender;
     contender.rated.grid = grid;
     contender.job = question_.job(grid);
     contender.usual = std::ranges::find(question_.usual, grid) != question_.usual.end();
@@ -97,18 +100,57 @@ class LayoutSearch {
     if (!contender.job) {
       contender.rated.outcome = LayoutOutcome::kModelTooLarge;
       question_.progress(steps);
-      return;
+      return contender;
     }
     contender.rated.left = contender.job->job.memory_cap.value_or(Bytes(0));
+    contender.rated.known = known_error(contender.job->cost);
+    contender.rated.reserved_percent = contender.job->reserved_percent;
+    contender.rated.peak_flops = contender.job->cost.peak_flops;
     if (never_fits(*contender.job, question_.steps)) {
       contender.rated.outcome = LayoutOutcome::kStepTooLarge;
       contender.job.reset();
       question_.progress(steps);
-      return;
+      return contender;
     }
     for (const SequenceLengths& lengths : question_.steps)
       contender.bounds.push_back(bounds_of(*contender.job, lengths));
     contender.rated.bound = contender.least() / steps;
+    return contender;
+  }
+
+  /// Layouts whose small changes are tried: the best and those that do not fit.
+  std::vector<Contender*> changeable() {
+    std::vector<Contender*> rated, misfits;
+    for (Contender& contender : contenders_)
+      if (contender.rated.outcome == LayoutOutcome::kRated)
+        rated.push_back(&contender);
+      else if (contender.rated.outcome != LayoutOutcome::kBehind)
+        misfits.push_back(&contender);
+    std::ranges::stable_sort(rated, {}, [](const Contender* c) { return c->least(); });
+    if (rated.size() > question_.changed) rated.resize(question_.changed);
+    rated.insert(rated.end(), misfits.begin(), misfits.end());
+    return rated;
+  }
+
+  /// Each layout takes the change whose steps are shortest, if they are shorter than its own.
+  void change() {
+    const std::vector<Contender*> layouts = changeable();
+    std::vector<std::pair<Contender*, ParallelGrid>> changes;
+    for (Contender* layout : layouts)
+      for (const ParallelGrid& grid : question_.changes(layout->rated.grid))
+        changes.emplace_back(layout, grid);
+    question_.more(std::ssize(changes) * std::ssize(question_.steps));
+    for (const auto& [layout, grid] : changes) {
+      const bool rated = layout->rated.outcome == LayoutOutcome::kRated;
+      const std::optional<Nanos> own = rated ? std::optional(layout->least()) : std::nullopt;
+      Contender changed = contender(grid);
+      if (!changed.job || !plan(changed, own)) continue;
+      if (own && changed.least() >= *own) continue;
+      if (own) best_.erase(best_.find(*own));
+      best_.insert(changed.least());
+      changed.usual = layout->usual;
+      *layout = std::move(changed);
+    }
   }
 
   [[nodiscard]] bool behind(const Contender& contender) const {
@@ -117,26 +159,29 @@ class LayoutSearch {
                *std::next(best_.begin(), static_cast<std::ptrdiff_t>(question_.best) - 1);
   }
 
-  void plan(Contender& contender) {
+  /// Whether all steps are planned. `below`: only shorter ones are of use.
+  bool plan(Contender& contender, const std::optional<Nanos>& below) {
     RatedLayout& rated = contender.rated;
     const LayoutJob& on = *contender.job;
     for (const SequenceLengths& lengths : question_.steps) {
       const auto left = static_cast<std::int64_t>(question_.steps.size() - rated.steps.size());
-      if (behind(contender)) {
+      if (behind(contender) || (below && contender.least() >= *below)) {
         rated.outcome = LayoutOutcome::kBehind;
-        return question_.progress(left);
+        question_.progress(left);
+        return false;
       }
       PlanOutcome outcome = plan_step(on.job, lengths, on.choices, on.cost, question_.tick);
       if (outcome.does_not_fit) {
         rated.outcome = LayoutOutcome::kStepTooLarge;
         rated.why = *outcome.does_not_fit;
-        return question_.progress(left);
+        question_.progress(left);
+        return false;
       }
       const StepBounds& bounds = contender.bounds[rated.steps.size()];
       rated.steps.push_back(layout_step(on, *outcome.step, bounds));
       question_.progress(1);
     }
-    best_.insert(contender.least());
+    return true;
   }
 
   const LayoutQuestion& question_;
@@ -150,6 +195,16 @@ Nanos RatedLayout::mean() const {
   Nanos sum;
   for (const LayoutStep& step : steps) sum += step.makespan;
   return sum / static_cast<std::int64_t>(steps.size());
+}
+
+std::optional<double> RatedLayout::mfu() const {
+  Flops flops{0};
+  Nanos time;
+  for (const LayoutStep& step : steps) {
+    flops += step.flops;
+    time += step.makespan;
+  }
+  return mfu_of(flops, time, grid.ranks(), peak_flops);
 }
 
 std::vector<RatedLayout> search_layouts(const LayoutQuestion& question) {

@@ -9,6 +9,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/known_error.h"
 #include "slimpack/plan/job.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/run_config.h"
@@ -20,6 +21,7 @@ struct LayoutJob {
   Costs cost;
   Job job;
   Choices choices;
+  std::int64_t reserved_percent = 0;  ///< ActivationBudget's; 0 = the memory cap is the user's own
 };
 
 struct LayoutQuestion {
@@ -28,10 +30,16 @@ struct LayoutQuestion {
   /// Of these all steps are planned however long they take, so that one can say why they lose.
   std::vector<ParallelGrid> usual;
   std::size_t best = 10;  ///< the number of best layouts whose order is wanted
+  /// Small changes of a layout that leave its ranks as they are; none where this is empty. They are
+  /// tried for the `changed` best layouts and for those that do not fit.
+  std::function<std::vector<ParallelGrid>(const ParallelGrid&)> changes = {};
+  std::size_t changed = 5;
   /// nullopt: weights, gradients and optimizer leave no memory for activations.
   std::function<std::optional<LayoutJob>(const ParallelGrid&)> job;
   /// Told after each planned or spared step; there are steps · grids of them.
   std::function<void(std::int64_t steps)> progress = [](std::int64_t) {};
+  /// Told before small changes are tried: so many steps of changed layouts follow.
+  std::function<void(std::int64_t steps)> more = [](std::int64_t) {};
   std::function<void()> tick = [] {};  ///< told after each candidate of a plan
 };
 
@@ -48,6 +56,7 @@ struct LayoutStep {
   Nanos work;               ///< what a rank computes
   Nanos end;                ///< reduction and optimizer, at least
   Bytes headroom;           ///< what the fullest rank leaves of the cap; 0 without a cap
+  Flops flops{0};           ///< model_flops of the step
   std::int32_t merged = 1;  ///< the most replicas that share a MicroPack
   RecomputeByLayer recompute;
 
@@ -64,15 +73,22 @@ struct RatedLayout {
   /// reduction of gradients, takes more than is left.
   std::optional<DoesNotFit> why;
   Bytes left;  ///< of a rank's memory for activations; 0 without a cap
+  KnownError known;                   ///< of its costs
+  std::int64_t reserved_percent = 0;  ///< as LayoutJob
+  double peak_flops = 0;              ///< of a rank; 0 = not known
 
   /// Mean makespan of the planned steps. REQUIRES: any.
   [[nodiscard]] Nanos mean() const;
+  /// Of the planned steps together; absent without a peak. REQUIRES: any.
+  [[nodiscard]] std::optional<double> mfu() const;
 };
 
-/// Rates the layouts: the rated ones first, the fastest first; then those behind by their bounds,
+/// Rates the layouts, each as it is asked for or with the small change that makes its steps
+/// shortest: the rated ones first, the fastest first; then those behind by their bounds,
 /// then those that do not fit. Layouts are planned in the order of their lower bounds
 /// (solver/step_bound.h). One is given up as soon as its planned steps and the bounds of the others
-/// take longer than the `best` best layouts. Deterministic. Cost: a bound for every step and
+/// take longer than the `best` best layouts; a changed one also where they take longer than the
+/// layout itself. Deterministic. Cost: a bound for every step and
 /// layout, and the plans. Throws InvalidInput as plan_step.
 [[nodiscard]] std::vector<RatedLayout> search_layouts(const LayoutQuestion& question);
 

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "slimpack/cost/overheads.h"
+#include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
 namespace {
@@ -45,7 +46,7 @@ SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
   figures.tokens = total_tokens(step.plan.lengths);
   const SimulationResult& predicted = step.prediction;
   figures.predicted = {predicted.makespan, predicted.bubble_ratio,
-                       std::ranges::max(predicted.peak_activation)};
+                       step_need(step, cost).bytes};
   for (const ReplicaPlan& replica : step.plan.replicas) {
     const PackPlan& packs = replica.packs;
     figures.forward_packs = std::max(figures.forward_packs, packs.forward.size());

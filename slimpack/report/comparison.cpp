@@ -4,11 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
+#include "slimpack/cost/known_error.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/replica_tasks.h"
 
@@ -138,10 +140,8 @@ PredictedFigures figures_of(const RatedPlan& step, const Costs& cost) {
   const double seconds = to_seconds(predicted.makespan);
   figures.tokens_per_second =
       static_cast<double>(total_tokens(step.plan.lengths).count()) / seconds;
-  const auto ranks = static_cast<double>(predicted.busy.size()) * cost.tp;
-  if (cost.peak_flops > 0)
-    figures.mfu =
-        model_flops(cost.shape, step.plan.lengths).count() / (seconds * ranks * cost.peak_flops);
+  figures.mfu = mfu_of(model_flops(cost.shape, step.plan.lengths), predicted.makespan,
+                       std::ssize(predicted.busy) * cost.tp, cost.peak_flops);
   figures.bubble = predicted.bubble_ratio;
   figures.makespan = predicted.makespan;
   figures.peak = step_need(step, cost).bytes;
@@ -191,6 +191,10 @@ ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
 RatedPlan published_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
                          const Choices& choices, const Costs& cost) {
   return baseline_step(baseline, on_single_stages(job, lengths, cost), lengths, choices, cost);
+}
+
+std::string costs_text(const Costs& cost) {
+  return fmt::format("costs from {}; known error: {}", cost.source, describe(known_error(cost)));
 }
 
 std::string comparison_text(const std::vector<ComparedPlanner>& planners,
@@ -259,6 +263,7 @@ nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
     cases.back()["fits"] = fits(planner, job.memory_cap);
   }
   nlohmann::json figures = job_figures(job, choices, cost);
+  figures["known_error"] = to_json(known_error(cost));
   figures["format"] = "slimpack-comparison";
   figures["version"] = 1;
   figures["cases"] = std::move(cases);

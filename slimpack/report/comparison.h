@@ -75,6 +75,9 @@ struct SpeedUp {
                                        const SequenceLengths& lengths, const Choices& choices,
                                        const Costs& cost);
 
+/// "costs from hardware: H100 SXM; known error: times ± 17% …"
+[[nodiscard]] std::string costs_text(const Costs& cost);
+
 /// A row for each planner, in lines of at most `columns`; peaks above `cap` are marked and
 /// explained below.
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,

@@ -20,9 +20,10 @@ std::string signed_bytes(Bytes bytes) {
 std::string memory_line(const FitReport& wish, Reader reader) {
   std::string text;
   if (wish.budget)
-    text = fmt::format("memory of a rank: {}, {}% of it ({}) kept free",
+    text = fmt::format("memory of a rank: {}, {}% of it ({}) kept free (known error {:g}%: {})",
                        human_bytes(wish.budget->memory), wish.budget->reserved_percent,
-                       human_bytes(wish.budget->reserve));
+                       human_bytes(wish.budget->reserve), wish.known.memory,
+                       wish.known.memory_from);
   if (wish.budget && wish.budget->gpu != GpuShare())
     text +=
         fmt::format(", CUDA's context {}, unfilled pages of the allocator {}, NCCL's buffers {}",
@@ -84,8 +85,8 @@ std::string verdict(const FitReport& wish) {
   const std::size_t worst = wish.worst();
   const Bytes headroom = wish.ranks[worst].headroom();
   const char* const which = wish.job.grid.stages_per_rank > 1 ? "number" : "of stage";
-  std::string step = fmt::format("{}, computed again: {}", human_duration(wish.makespan),
-                                 describe(wish.recompute));
+  std::string step = fmt::format("{} {}, computed again: {}", human_duration(wish.makespan),
+                                 time_range(wish.known), describe(wish.recompute));
   if (wish.host > Bytes(0))
     step += fmt::format(", pinned host memory of a rank: {}", human_bytes(wish.host));
   if (wish.fits)
@@ -188,6 +189,7 @@ nlohmann::json fit_figures(const FitAdvice& advice) {
   nlohmann::json figures = report_figures(wish);
   figures["format"] = "slimpack-fit";
   figures["version"] = 2;
+  figures["known_error"] = to_json(wish.known);
   figures["memory_bytes"] = nullptr;
   figures["reserve_bytes"] = nullptr;
   figures["context_bytes"] = nullptr;

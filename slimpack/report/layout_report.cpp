@@ -1,6 +1,7 @@
 #include "slimpack/report/layout_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,16 @@ constexpr std::size_t kShown = 10;
 
 std::string layout_text(const ParallelGrid& grid) {
   return fmt::format("{} × {} × {}", grid.tp, grid.pp, grid.dp);
+}
+
+/// What a layout has beside its ranks: "zero 3", "2 stages a rank, vocabulary spread".
+std::string changes_text(const ParallelGrid& grid) {
+  std::vector<std::string> parts;
+  if (grid.zero != 1) parts.push_back(fmt::format("zero {}", grid.zero));
+  if (grid.stages_per_rank != 1)
+    parts.push_back(fmt::format("{} stages a rank", grid.stages_per_rank));
+  if (grid.spread_vocabulary) parts.emplace_back("vocabulary spread");
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 Spread makespans(const RatedLayout& layout) {
@@ -83,16 +94,23 @@ std::vector<Shown> best_layouts(const std::vector<LayoutReport>& reports) {
   return best;
 }
 
+bool few_steps(const std::vector<LayoutReport>& reports) {
+  const std::vector<Shown> best = best_layouts(reports);
+  return !best.empty() && best.front().layout->steps.size() < kFewestForPercentile;
+}
+
 /// Says the size of steps where there are several.
 std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
   std::vector<Column> titles{{"tp × pp × dp", Align::kLeft},
                              {"tokens/s"},
+                             {"MFU", Align::kRight, 1},
                              {"mean step"},
-                             {"p95"},
+                             {few_steps(reports) ? "longest" : "p95"},
                              {"bubble"},
                              {"headroom"},
                              {"merged", Align::kRight, 2},
-                             {"computed again", Align::kLeft, 3}};
+                             {"computed again", Align::kLeft, 3},
+                             {"with", Align::kLeft}};
   const bool sizes = reports.size() > 1;
   if (sizes) titles.insert(titles.begin() + 1, {"step tokens"});
   Table table(std::move(titles));
@@ -101,12 +119,14 @@ std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
     const Spread times = makespans(*layout);
     std::vector<std::string> row{layout_text(layout->grid),
                                  human_count(report->tokens_per_second(*layout)),
+                                 layout->mfu() ? human_share(*layout->mfu()) : "",
                                  human_duration(layout->mean()),
                                  human_duration(Nanos(static_cast<std::int64_t>(times.p95))),
                                  human_share(idle),
                                  human_bytes(least_headroom(*layout)),
                                  fmt::to_string(most_merged(*layout)),
-                                 describe(layout->steps.front().recompute)};
+                                 describe(layout->steps.front().recompute),
+                                 changes_text(layout->grid)};
     if (sizes)
       row.insert(row.begin() + 1, human_count(static_cast<double>(report->step_tokens.count())));
     table.add_row(std::move(row));
@@ -154,7 +174,7 @@ std::string why(const RatedLayout& layout, const RatedLayout& best) {
     case LayoutOutcome::kRated:
       break;
   }
-  if (layout.grid == best.grid) return "the best";
+  if (layout.grid.same_ranks(best.grid)) return "the best";
   return fmt::format("{:.2f} times the best step: work {}, waiting {}, reduction and optimizer {}",
                      to_seconds(layout.mean()) / to_seconds(best.mean()),
                      more_or_less(mean_work(layout) - mean_work(best)),
@@ -162,13 +182,36 @@ std::string why(const RatedLayout& layout, const RatedLayout& best) {
                      more_or_less(mean_end(layout) - mean_end(best)));
 }
 
+const RatedLayout& layout_on(const LayoutReport& report, const ParallelGrid& ranks) {
+  return *std::ranges::find_if(report.layouts, [&](const RatedLayout& layout) {
+    return layout.grid.same_ranks(ranks);
+  });
+}
+
+/// What was not searched, how far figures may be off, and how to plan and train the best layout.
+std::string notes_text(const RatedLayout& best, std::vector<std::string> settings) {
+  std::string text =
+      "Tried beside tp × pp × dp, for the five best layouts and those that do not fit: zero 2 and "
+      "3, 2 and 4 stages a rank, a spread vocabulary. Held as configured: all else.";
+  if (best.outcome != LayoutOutcome::kRated) return text;
+  text += fmt::format(" Known error: {}.", describe(best.known));
+  if (best.reserved_percent > 0)
+    text += fmt::format(" {}% of a rank's memory is kept free for it, beside the headroom.",
+                        best.reserved_percent);
+  if (best.grid.zero > 1)
+    text += fmt::format(" zero {} is for other systems: this version trains with 1.",
+                        best.grid.zero);
+  const std::vector<std::string> own = layout_settings(best.grid);
+  settings.insert(settings.end(), own.begin(), own.end());
+  return text + fmt::format(" The best: --set {}", fmt::join(settings, " --set "));
+}
+
 std::string usual_text(const LayoutReport& report, int columns) {
   const RatedLayout& best = report.layouts.front();
   if (best.outcome != LayoutOutcome::kRated || report.usual.empty()) return "";
   Table table({{"usual layout", Align::kLeft}, {"against the best", Align::kLeft}});
   for (const ParallelGrid& grid : report.usual)
-    table.add_row({layout_text(grid),
-                   why(*std::ranges::find(report.layouts, grid, &RatedLayout::grid), best)});
+    table.add_row({layout_text(grid), why(layout_on(report, grid), best)});
   return "\n" + table.text(columns);
 }
 
@@ -176,6 +219,10 @@ nlohmann::json layout_json(const LayoutReport& report, const RatedLayout& layout
   nlohmann::json one{{"tp", layout.grid.tp},
                      {"pp", layout.grid.pp},
                      {"dp", layout.grid.dp},
+                     {"zero", layout.grid.zero},
+                     {"stages_per_rank", layout.grid.stages_per_rank},
+                     {"spread_vocabulary", layout.grid.spread_vocabulary},
+                     {"settings", layout_settings(layout.grid)},
                      {"outcome", to_string(layout.outcome)},
                      {"bound_ns", layout.bound.count()}};
   one["memory_bytes"] = layout.left.count();
@@ -185,6 +232,8 @@ nlohmann::json layout_json(const LayoutReport& report, const RatedLayout& layout
   one["makespans_ns"] = nlohmann::json::array();
   for (const LayoutStep& step : layout.steps) one["makespans_ns"].push_back(step.makespan.count());
   one["tokens_per_second"] = report.tokens_per_second(layout);
+  one["mfu"] = nullptr;
+  if (const auto mfu = layout.mfu()) one["mfu"] = *mfu;
   one["work_ns"] = mean_work(layout).count();
   one["wait_ns"] = mean_wait(layout).count();
   one["end_ns"] = mean_end(layout).count();
@@ -207,10 +256,23 @@ const LayoutReport& best_of(const std::vector<LayoutReport>& reports) {
   });
 }
 
-std::string layouts_text(const std::vector<LayoutReport>& reports, int columns) {
+std::vector<std::string> layout_settings(const ParallelGrid& grid) {
+  std::vector<std::string> settings{fmt::format("parallel.tp={}", grid.tp),
+                                    fmt::format("parallel.pp={}", grid.pp),
+                                    fmt::format("parallel.dp={}", grid.dp)};
+  if (grid.zero != 1) settings.push_back(fmt::format("parallel.zero={}", grid.zero));
+  if (grid.stages_per_rank != 1)
+    settings.push_back(fmt::format("parallel.stages_per_rank={}", grid.stages_per_rank));
+  if (grid.spread_vocabulary) settings.emplace_back("parallel.spread_vocabulary=true");
+  return settings;
+}
+
+std::string layouts_text(const std::vector<LayoutReport>& reports,
+                         const std::vector<std::string>& settings, int columns) {
   const LayoutReport& best = best_of(reports);
   return best_table(reports, columns) + "\n" + folded(counts_text(best), columns) + "\n" +
-         usual_text(best, columns);
+         usual_text(best, columns) + "\n" +
+         folded(notes_text(best.layouts.front(), settings), columns) + "\n";
 }
 
 nlohmann::json layouts_json(const std::vector<LayoutReport>& reports) {
@@ -220,6 +282,8 @@ nlohmann::json layouts_json(const std::vector<LayoutReport>& reports) {
     for (const RatedLayout& layout : report.layouts) layouts.push_back(layout_json(report, layout));
     searches.push_back({{"step_tokens", report.step_tokens.count()},
                         {"tokens", report.tokens.count()},
+                        {"known_error", to_json(report.layouts.front().known)},
+                        {"reserved_percent", report.layouts.front().reserved_percent},
                         {"layouts", std::move(layouts)}});
   }
   return {{"format", "slimpack-layouts"}, {"version", 1}, {"searches", std::move(searches)}};

@@ -10,6 +10,7 @@
 #include "slimpack/base/human.h"
 #include "slimpack/base/spread.h"
 #include "slimpack/base/table.h"
+#include "slimpack/cost/known_error.h"
 
 namespace slimpack {
 namespace {
@@ -27,15 +28,30 @@ double makespan(const ComparedPlanner& step) {
   return static_cast<double>(step.figures->makespan.count());
 }
 
-/// Of all steps together.
-double tokens_per_second(const PlannerSteps& planner) {
-  double tokens = 0, seconds = 0;
+/// Of all steps together: a rate of each step, weighted by the step's time.
+double over_all(const PlannerSteps& planner, const Figure& rate) {
+  double sum = 0, seconds = 0;
   for (const ComparedPlanner& step : planner.steps) {
     const double taken = to_seconds(step.figures->makespan);
-    tokens += step.figures->tokens_per_second * taken;
+    sum += rate(step) * taken;
     seconds += taken;
   }
-  return tokens / seconds;
+  return sum / seconds;
+}
+
+double tokens_per_second(const ComparedPlanner& step) {
+  return step.figures->tokens_per_second;
+}
+
+/// REQUIRES: the costs have a peak.
+double mfu(const ComparedPlanner& step) {
+  return *step.figures->mfu;
+}
+
+bool has_mfu(const PlannerSteps& planner) {
+  return std::ranges::all_of(planner.steps, [](const ComparedPlanner& step) {
+    return step.figures && step.figures->mfu.has_value();
+  });
 }
 
 std::string duration(double nanoseconds) {
@@ -74,15 +90,23 @@ std::string conclusion(const std::vector<PlannerSteps>& planners, const std::opt
 
 std::string steps_text(const PlannerSteps& steps, int columns) {
   Table table({{"", Align::kLeft}, {"mean"}, {"p50"}, {"p95"}, {"worst"}});
+  const bool few = steps.steps.size() < kFewestForPercentile;
+  const auto add_spread = [&](const char* name, const Spread& found, const auto& text) {
+    table.add_row({name, text(found.mean), text(found.p50), few ? "" : text(found.p95),
+                   text(found.worst)});
+  };
   const auto add = [&](const char* name, const Figure& figure, const auto& text) {
-    const Spread found = spread(steps, figure);
-    table.add_row({name, text(found.mean), text(found.p50), text(found.p95), text(found.worst)});
+    add_spread(name, spread(steps, figure), text);
+  };
+  /// Of a rate the worst is the least.
+  const auto add_rate = [&](const char* name, const Figure& rate, const auto& text) {
+    Spread found = spread(steps, [&](const ComparedPlanner& step) { return -rate(step); });
+    found.mean = -over_all(steps, rate);
+    add_spread(name, found, [&](double negative) { return text(-negative); });
   };
   add("step", makespan, duration);
-  // The worst is the least.
-  add(
-      "tokens/s", [](const auto& step) { return -step.figures->tokens_per_second; },
-      [](double negative) { return human_count(-negative); });
+  add_rate("tokens/s", tokens_per_second, human_count);
+  if (has_mfu(steps)) add_rate("MFU", mfu, human_share);
   add(
       "bubble", [](const auto& step) { return step.figures->bubble; }, human_share);
   add(
@@ -100,23 +124,25 @@ std::string steps_comparison_text(const std::vector<PlannerSteps>& planners,
                                   const std::optional<Bytes>& cap, int columns) {
   Table table({{"planner", Align::kLeft},
                {"tokens/s"},
+               {"MFU", Align::kRight, 1},
                {"mean step"},
                {"p50", Align::kRight, 2},
                {"p95"},
                {"worst"},
                {"do not fit"},
-               {"planned in", Align::kRight, 1}});
+               {"planned in", Align::kRight, 3}});
   for (const PlannerSteps& planner : planners) {
     const std::size_t lost = misfits(planner, cap);
     std::vector<std::string> row{
-        planner.planner, "", "", "", "", "", lost > 0 ? fmt::format("{}", lost) : ""};
+        planner.planner, "", "", "", "", "", "", lost > 0 ? fmt::format("{}", lost) : ""};
     if (has_figures(planner)) {
       const Spread found = spread(planner, makespan);
       row = {planner.planner,
-             human_count(tokens_per_second(planner)),
+             human_count(over_all(planner, tokens_per_second)),
+             has_mfu(planner) ? human_share(over_all(planner, mfu)) : "",
              duration(found.mean),
              duration(found.p50),
-             duration(found.p95),
+             planner.steps.size() < kFewestForPercentile ? "" : duration(found.p95),
              duration(found.worst),
              row.back()};
     }
@@ -128,7 +154,7 @@ std::string steps_comparison_text(const std::vector<PlannerSteps>& planners,
   return table.text(columns) + folded(conclusion(planners, cap), columns);
 }
 
-nlohmann::json steps_json(const std::vector<PlannerSteps>& planners) {
+nlohmann::json steps_json(const std::vector<PlannerSteps>& planners, const Costs& cost) {
   nlohmann::json all = nlohmann::json::array();
   for (const PlannerSteps& planner : planners) {
     nlohmann::json steps = nlohmann::json::array();
@@ -139,7 +165,10 @@ nlohmann::json steps_json(const std::vector<PlannerSteps>& planners) {
                    {"steps", std::move(steps)},
                    {"makespan_ns", std::move(makespans)}});
   }
-  return {{"format", "slimpack-steps"}, {"version", 1}, {"planners", std::move(all)}};
+  return {{"format", "slimpack-steps"},
+          {"version", 1},
+          {"known_error", to_json(known_error(cost))},
+          {"planners", std::move(all)}};
 }
 
 }  // namespace slimpack

@@ -7,6 +7,7 @@
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
+#include "slimpack/cost/known_error.h"
 #include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
@@ -67,7 +68,8 @@ std::string replicas_text(const StepPlan& plan) {
   return merged == 0 ? count : fmt::format("{}, {} merged sequences", count, merged);
 }
 
-/// A rank of the pipeline: its stages, and the most that any replica's has.
+/// A rank of the pipeline: its stages, and the most that any replica's has. The peak is the highest
+/// in any timing of the plan, which the memory cap bounds, too.
 struct RankExtremes {
   std::string stages;
   std::int32_t layers = 0;
@@ -75,18 +77,19 @@ struct RankExtremes {
   Bytes peak;
 };
 
-RankExtremes extremes_of(const RatedPlan& step, std::int32_t rank) {
+/// `needs`: rank_needs.
+RankExtremes extremes_of(const RatedPlan& step, const std::vector<Bytes>& needs,
+                         std::int32_t rank) {
   const StageLayout& layout = step.plan.layout;
   RankExtremes most;
+  most.peak = needs[static_cast<std::size_t>(rank)];
   for (const StageId stage : layout.stages_of(rank)) {
     most.stages += fmt::format("{}{}", most.stages.empty() ? "" : ", ", stage.value());
     most.layers += layout.layers(stage);
   }
   const auto ranks = static_cast<std::size_t>(layout.ranks());
-  for (auto r = static_cast<std::size_t>(rank); r < step.prediction.busy.size(); r += ranks) {
+  for (auto r = static_cast<std::size_t>(rank); r < step.prediction.busy.size(); r += ranks)
     most.busy = std::max(most.busy, step.prediction.busy[r]);
-    most.peak = std::max(most.peak, step.prediction.peak_activation[r]);
-  }
   return most;
 }
 
@@ -107,10 +110,12 @@ ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
                                                   grouped(static_cast<std::int64_t>(over_replicas(
                                                               plan, Pass::kBackward, pack_count)) *
                                                           plan.layout.stages()))},
-                  {"makespan", human_duration(predicted.makespan)},
+                  {"makespan", fmt::format("{} {}", human_duration(predicted.makespan),
+                                           time_range(known_error(cost)))},
                   {"bubble", human_share(predicted.bubble_ratio)},
                   {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
                                               human_share(step.gap()))}};
+  rows.emplace_back("known error", describe(known_error(cost)));
   if (const std::int64_t exchanges = exchange_count(step); exchanges > 0)
     rows.emplace_back("context exchanges", grouped(exchanges));
   const Bytes host = host_need(step, cost);
@@ -119,14 +124,16 @@ ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
   return rows;
 }
 
-std::string step_report(const RatedPlan& step, const ReportRows& rows, int columns) {
+std::string step_report(const RatedPlan& step, const Costs& cost, const ReportRows& rows,
+                        int columns) {
   Table summary({{"", Align::kLeft}, {"", Align::kLeft}});
   for (const auto& [name, value] : rows) summary.add_row({name, value});
   const char* const first = step.plan.layout.stages_per_rank > 1 ? "stages" : "stage";
   Table ranks({{first}, {"layers"}, {"busy"}, {"share"}, {"peak activation"}});
   const SimulationResult& predicted = step.prediction;
+  const std::vector<Bytes> needs = rank_needs(step, cost);
   for (std::int32_t r = 0; r < step.plan.layout.ranks(); ++r) {
-    const RankExtremes most = extremes_of(step, r);
+    const RankExtremes most = extremes_of(step, needs, r);
     const double share =
         predicted.makespan > Nanos(0) ? to_seconds(most.busy) / to_seconds(predicted.makespan) : 0;
     ranks.add_row({most.stages, fmt::to_string(most.layers), human_duration(most.busy),
@@ -147,8 +154,9 @@ nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {
 nlohmann::json step_figures(const RatedPlan& step, const Costs& cost) {
   const SimulationResult& predicted = step.prediction;
   nlohmann::json stages = nlohmann::json::array();
+  const std::vector<Bytes> needs = rank_needs(step, cost);
   for (std::int32_t r = 0; r < step.plan.layout.ranks(); ++r) {
-    const RankExtremes most = extremes_of(step, r);
+    const RankExtremes most = extremes_of(step, needs, r);
     stages.push_back({{"layers", most.layers},
                       {"busy_ns", most.busy.count()},
                       {"peak_activation_bytes", most.peak.count()}});
@@ -168,6 +176,7 @@ nlohmann::json step_figures(const RatedPlan& step, const Costs& cost) {
           {"forward_slices", over_replicas(step.plan, Pass::kForward, slice_count)},
           {"backward_slices", over_replicas(step.plan, Pass::kBackward, slice_count)},
           {"makespan_ns", predicted.makespan.count()},
+          {"known_error", to_json(known_error(cost))},
           {"bubble_ratio", predicted.bubble_ratio},
           {"lower_bound_ns", step.lower_bound.count()},
           {"gap", step.gap()},

@@ -14,6 +14,17 @@ void refuse(const ConfigEntry& entry, std::string_view rule) {
   invalid_input("{} is {}, must be {}", entry.where, entry.shown, rule);
 }
 
+namespace {
+
+/// "128K", "4M" or the like.
+bool has_suffix(std::string_view text) {
+  const std::size_t digits = text.find_first_not_of("0123456789.");
+  return digits != std::string_view::npos && digits > 0 && digits + 1 == text.size() &&
+         std::string_view("kKmMgGbB").find(text.back()) != std::string_view::npos;
+}
+
+}  // namespace
+
 double read_real(const ConfigEntry& entry, const RealRule& rule) {
   double value = std::numeric_limits<double>::quiet_NaN();
   if (const auto* real = std::get_if<double>(&entry.value)) value = *real;
@@ -43,6 +54,8 @@ Bytes read_bytes(const ConfigEntry& entry) {
 
 std::int64_t read_integer(const ConfigEntry& entry, std::int64_t low, std::int64_t high,
                           std::string_view rule) {
+  if (const auto* text = std::get_if<std::string>(&entry.value); text && has_suffix(*text))
+    refuse(entry, fmt::format("{}, written out, as 1048576 for 1M", rule));
   const auto* value = std::get_if<std::int64_t>(&entry.value);
   if (value == nullptr || *value < low || *value > high) refuse(entry, rule);
   return *value;
@@ -59,6 +72,16 @@ fs::path read_path(const ConfigEntry& entry, bool may_be_empty) {
     refuse(entry, path_rule(may_be_empty));
   const bool keep = text->empty() || entry.base.empty();
   return keep ? fs::path(*text) : (entry.base / *text).lexically_normal();
+}
+
+fs::path read_shipped(const ConfigEntry& entry, bool may_be_empty, const Shipped& kind) {
+  const fs::path path = read_path(entry, may_be_empty);
+  if (path.empty()) return path;
+  try {
+    return shipped_or(path, std::get<std::string>(entry.value), kind);
+  } catch (const InvalidInput& e) {
+    invalid_input("{}: {}", entry.where, e.what());
+  }
 }
 
 }  // namespace slimpack

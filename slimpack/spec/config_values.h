@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/shipped_files.h"
 #include "slimpack/spec/toml_entries.h"
 
 namespace slimpack {
@@ -42,5 +43,8 @@ inline constexpr std::string_view kBytesRule = "bytes above 0, as 1048576 or \"1
 /// A path, relative to the entry's base. An empty text stays empty if that is allowed.
 [[nodiscard]] std::filesystem::path read_path(const ConfigEntry& entry, bool may_be_empty);
 [[nodiscard]] std::string_view path_rule(bool may_be_empty);
+/// Such a path of a file of this kind, or the name of a shipped one (shipped_or).
+[[nodiscard]] std::filesystem::path read_shipped(const ConfigEntry& entry, bool may_be_empty,
+                                                 const Shipped& kind);
 
 }  // namespace slimpack

@@ -73,7 +73,7 @@ ConfigField config_field(std::string_view name, std::string_view about, const Ki
 /// The key "file". Assigning it reads the file at once; the configuration keeps only the figures.
 ConfigField file_field() {
   const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
-    const std::filesystem::path file = read_path(entry, true);
+    const std::filesystem::path file = read_shipped(entry, true, kShippedHardware);
     HardwareSpec& hardware = hardware_of(config);
     if (file.empty()) return;
     try {
@@ -87,7 +87,7 @@ ConfigField file_field() {
   };
   return {"hardware",
           "file",
-          "a hardware file; keys beside it win over its figures",
+          "a hardware file or a shipped name such as h100; keys beside it win over its figures",
           std::string(path_rule(true)),
           assign,
           print};

@@ -27,7 +27,9 @@ constexpr std::array<std::string_view, 12> kLookalikes{
     "flava",    "llama4",  "llava",  "ministral", "ministral3", "mistral3",
     "mistral4", "mixtral", "mllama", "pixtral",   "qwen",       "qwen3_5"};
 
-const FamilyFacts& read_family(const JsonFields& fields) {
+/// `planned`: model types that are read, too, where steps are only planned.
+const FamilyFacts& read_family(const JsonFields& fields,
+                               const std::vector<std::string_view>& planned = {}) {
   const std::string type = fields.text("model_type");
   std::vector<std::string_view> known;
   for (const FamilyFacts& facts : family_facts()) {
@@ -40,10 +42,14 @@ const FamilyFacts& read_family(const JsonFields& fields) {
         "take it",
         fields.origin(), type, fmt::join(known, ", "));
   const bool other = std::ranges::find(kLookalikes, type) != kLookalikes.end();
-  const std::string_view near = other ? "" : nearest(type, known);
+  std::string remedy;
+  if (!planned.empty()) remedy = fmt::format(" and, to plan, {}", fmt::join(planned, ", "));
+  std::vector<std::string_view> all = known;
+  all.insert(all.end(), planned.begin(), planned.end());
+  const std::string_view near = other ? "" : nearest(type, all);
+  if (!near.empty()) remedy += fmt::format("; did you mean \"{}\"?", near);
   invalid_input("{}: model_type \"{}\" is not supported; supported are {}{}", fields.origin(), type,
-                fmt::join(known, ", "),
-                near.empty() ? "" : fmt::format("; did you mean \"{}\"?", near));
+                fmt::join(known, ", "), remedy);
 }
 
 /// transformers 4 reads rope_theta, and transformers 5 reads the dictionaries. If a file has both,
@@ -177,7 +183,7 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
     model.shape = decoder_shape_from_json(config, fields.origin());
     return model;
   }
-  const FamilyFacts& facts = read_family(fields);
+  const FamilyFacts& facts = read_family(fields, planned_families());
   const auto features = unsupported_features(config, fields.origin(), facts.family);
   bool windowed = false;
   for (const UnsupportedFeature& feature : features) {

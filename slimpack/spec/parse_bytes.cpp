@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -25,6 +27,7 @@ constexpr std::array<Unit, 10> kUnits{{{"", 1},
                                        {"GiB", std::int64_t{1} << 30},
                                        {"TiB", std::int64_t{1} << 40}}};
 
+constexpr std::string_view kBareUnits = "kKMGT";
 constexpr double kTooManyBytes = 0x1.0p62;
 
 }  // namespace
@@ -42,6 +45,9 @@ Bytes parse_bytes(std::string_view text, std::string_view what) {
   const Unit* unit = nullptr;
   for (const Unit& known : kUnits)
     if (known.name == suffix) unit = &known;
+  if (unit == nullptr && suffix.size() == 1 && kBareUnits.find(suffix[0]) != kBareUnits.npos)
+    refuse(fmt::format("whose unit may mean {0}B or {1}iB; say which", suffix == "k" ? "k" : suffix,
+                       suffix == "k" ? "K" : suffix));
   if (unit == nullptr) refuse("which is not a number with a known unit");
 
   const char* const end = number.data() + number.size();

@@ -122,8 +122,15 @@ struct ParallelGrid {
   std::int32_t stages_per_rank = 1;
   /// Every pipeline rank has an equal part of the vocabulary; false where pp is 1.
   bool spread_vocabulary = false;
+  /// What replicas share out of the model's state (ZeRO): 1 = the optimizer's, 2 = gradients, too,
+  /// 3 = weights, too. The runtime trains with 1; others are planned.
+  std::int32_t zero = 1;
 
   [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }
+  /// Whether pp, dp and tp are the same.
+  [[nodiscard]] bool same_ranks(const ParallelGrid& other) const {
+    return pp == other.pp && dp == other.dp && tp == other.tp;
+  }
   bool operator==(const ParallelGrid&) const = default;
 };
 
@@ -136,9 +143,6 @@ struct ParallelConfig : ParallelGrid {
   bool exchange_context = false;
   CpCommType cp_comm_type = CpCommType::kDirect;  ///< of replicas that share sequences
   bool cp_route = false;                          ///< ContextParallel::route
-  /// What replicas share out of the model's state (ZeRO): 1 = the optimizer's, 2 = gradients, too,
-  /// 3 = weights, too. The runtime trains with 1; others are planned.
-  std::int32_t zero = 1;
   double timeout = 300;  ///< seconds to wait for ranks in other processes
   /// The speed of each rank, replica by replica and pipeline rank by pipeline rank; 1 = as the
   /// costs say; empty = all 1.

@@ -23,6 +23,7 @@ constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxStages = 4096;
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
 constexpr std::int64_t kMaxKept = 1'000'000;
+constexpr std::int64_t kFewestBytes = 1024;  ///< of a memory cap that is a bare number
 
 struct Name {
   std::string_view section;
@@ -69,12 +70,25 @@ ConfigField real(Name name, S RunConfig::*section, double S::*member, RealRule r
   return {name.section, name.key, name.about, std::string(rule.text), assign, print};
 }
 
-/// If the default is empty, the reference text shows `example`.
 template <class S>
-ConfigField path(Name name, S RunConfig::*section, fs::path S::*member, bool may_be_empty,
-                 std::string_view example = "") {
+ConfigField path(Name name, S RunConfig::*section, fs::path S::*member, bool may_be_empty) {
   const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
     config.*section.*member = read_path(entry, may_be_empty);
+  };
+  const auto print = [=](const RunConfig& config) {
+    const fs::path& value = config.*section.*member;
+    return assignment(name, fmt::format("\"{}\"", value.string()));
+  };
+  return {name.section, name.key, name.about, std::string(path_rule(may_be_empty)), assign, print};
+}
+
+/// The path of a file of this kind, or the name of a shipped one. If the default is empty, the
+/// reference text shows `example`.
+template <class S>
+ConfigField shipped(Name name, S RunConfig::*section, fs::path S::*member, const Shipped& kind,
+                    bool may_be_empty, std::string_view example = "") {
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    config.*section.*member = read_shipped(entry, may_be_empty, kind);
   };
   const auto print = [=](const RunConfig& config) {
     const fs::path& value = config.*section.*member;
@@ -147,6 +161,11 @@ ConfigField memory_cap() {
     config.plan.unlimited_memory = text != nullptr && *text == "none";
     config.plan.memory_cap =
         config.plan.unlimited_memory ? std::nullopt : std::optional(read_bytes(entry));
+    const auto* count = std::get_if<std::int64_t>(&entry.value);
+    // A cap of one byte says on purpose that nothing fits.
+    if (count != nullptr && *count > 1 && *count < kFewestBytes)
+      invalid_input("{} is {} bytes, less than any activation takes; give the unit, as in \"{}GB\"",
+                    entry.where, *count, *count);
   };
   const auto print = [](const RunConfig& config) {
     if (config.plan.unlimited_memory) return std::string("memory_cap = \"none\"");
@@ -250,8 +269,8 @@ std::vector<ConfigField> train_fields() {
       flag({"train", "deterministic",
             "a GPU computes the same bits in every run, with a slower attention backward"},
            &R::train, &T::deterministic),
-      path({"train", "links", "hardware file whose links slow messages, in virtual time"},
-           &R::train, &T::links, true),
+      shipped({"train", "links", "hardware file whose links slow messages, in virtual time"},
+              &R::train, &T::links, kShippedHardware, true),
   };
 }
 
@@ -355,8 +374,9 @@ std::vector<ConfigField> output_fields() {
 
 std::vector<ConfigField> all_fields() {
   using R = RunConfig;
-  std::vector<ConfigField> fields{path({"model", "config", "Hugging Face config.json; required"},
-                                       &R::model, &ModelConfig::config, false, "config.json")};
+  std::vector<ConfigField> fields{
+      shipped({"model", "config", "Hugging Face config.json or a shipped name; required"}, &R::model,
+              &ModelConfig::config, kShippedModels, false, "config.json")};
   const auto append = [&](std::vector<ConfigField> section) {
     std::ranges::move(section, std::back_inserter(fields));
   };

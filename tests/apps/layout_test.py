@@ -32,8 +32,7 @@ def test_every_layout_of_the_ranks_is_rated_as_plan_rates_it(workspace, lengths,
     for found in search["layouts"]:
         tp, pp, dp = grid(found)
         planned = run("plan", workspace.config("layout"), "--lengths", lengths, "--steps", 3,
-                      *settings([f"parallel.tp={tp}", f"parallel.pp={pp}", f"parallel.dp={dp}",
-                                 *ROOM]),
+                      *settings([*found["settings"], *ROOM]),
                       "--out", tmp_path / "plan.json", "--json", tmp_path / "planned.json")
         assert planned.returncode == 0, planned.stderr
         (planner,) = json.loads((tmp_path / "planned.json").read_text())["planners"]

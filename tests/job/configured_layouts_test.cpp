@@ -70,6 +70,34 @@ TEST(UsualLayouts, AreTensorParallelAsWideAsANodeOrReplicasAlone) {
                                               {.pp = 4, .dp = 3, .tp = 4}}));
 }
 
+TEST(SmallChanges, LeaveTheRanksAsTheyAre) {
+  const RunConfig config = on_nodes_of(8);
+  const ParallelGrid grid{.pp = 4, .dp = 2, .tp = 1};
+  const std::vector<ParallelGrid> changes = small_changes(grid, config, shape());
+  // zero 2 and 3, a spread vocabulary, two stages a rank with and without it; four are 16 stages of
+  // 8 layers.
+  ASSERT_EQ(changes.size(), 5u);
+  for (const ParallelGrid& changed : changes) {
+    EXPECT_TRUE(changed.same_ranks(grid));
+    EXPECT_NE(changed, grid);
+  }
+  EXPECT_EQ(std::ranges::count(changes, 2, &ParallelGrid::stages_per_rank), 2);
+  EXPECT_EQ(std::ranges::count(changes, true, &ParallelGrid::spread_vocabulary), 2);
+}
+
+TEST(SmallChanges, AreThoseThatTheRunLeavesOpen) {
+  RunConfig config = on_nodes_of(8);
+  // One stage has no vocabulary to spread, one replica nothing to share out.
+  EXPECT_EQ(small_changes({.pp = 1, .dp = 8, .tp = 1}, config, shape()).size(), 2u);
+  EXPECT_TRUE(small_changes({.pp = 1, .dp = 1, .tp = 4}, config, shape()).empty());
+  config.parallel.zero = 3;
+  EXPECT_TRUE(small_changes({.pp = 1, .dp = 8, .tp = 1, .zero = 3}, config, shape()).empty());
+  for (const ParallelGrid& grid : layouts_of(8, config, shape(), {})) EXPECT_EQ(grid.zero, 3);
+  config.plan.planner = PlannerKind::kPacked;  // its ranks have one stage
+  for (const ParallelGrid& changed : small_changes({.pp = 4, .dp = 2, .tp = 1}, config, shape()))
+    EXPECT_EQ(changed.stages_per_rank, 1);
+}
+
 TEST(CostFiles, AreOneForEachTp) {
   const TempFolder folder;
   const auto file = [&](const char* name, std::int32_t tp) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/known_error.h"
 #include "tests/planner/small_step.h"
 
 namespace slimpack {
@@ -47,11 +48,26 @@ TEST(ActivationBudget, LeavesWhatAGpuAndItsLibrariesTake) {
   // So is the other stage: a node holds two replicas of two stages.
   const auto budget = activation_budget(cost, kHalves, 2, 2);
   EXPECT_EQ(budget->gpu, (GpuShare{Bytes(1'000'000), Bytes(20'000), Bytes(900'000)}));
-  EXPECT_EQ(budget->reserve, Bytes(200'000));  // 2%
-  EXPECT_EQ(budget->available(), Bytes(10'000'000 - 200'000 - 1'920'000 - 1'861'632));
+  EXPECT_EQ(budget->reserve, Bytes(1'100'000));  // 11%, the known error on GPUs
+  EXPECT_EQ(budget->available(), Bytes(10'000'000 - 1'100'000 - 1'920'000 - 1'861'632));
   EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.communicators, Bytes(600'000));
   cost.host_per_byte = 1;  // rows are copied in a queue of its own
   EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.allocator, Bytes(40'000));
+}
+
+TEST(ActivationBudget, KeepsFreeNoLessThanTheKnownErrorOfMemory) {
+  for (const bool gpu : {false, true})
+    for (const bool autograd : {false, true}) {
+      Costs cost = cost_with(Bytes(1'000'000'000));
+      if (gpu) cost.gpu.emplace();
+      if (autograd) cost.autograd.emplace();
+      const KnownError known = known_error(cost);
+      const auto budget = activation_budget(cost, kHalves, 2);
+      EXPECT_GE(static_cast<double>(budget->reserve.count()), known.memory / 100 * 1e9);
+      // A rank that takes as much more than predicted as ever seen still has room.
+      EXPECT_LE(static_cast<double>(budget->capacity().count()) / (1 - known.memory / 100),
+                1e9 + 1.0);
+    }
 }
 
 TEST(ActivationBudget, RefusesStatesThatLeaveNothing) {

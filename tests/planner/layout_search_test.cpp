@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -138,6 +139,74 @@ TEST(LayoutSearch, DividesAStepIntoWorkWaitingAndItsEnd) {
         EXPECT_LE(step.work, step.makespan);
         EXPECT_EQ(step.work + step.wait() + step.end, step.makespan);
       }
+  }
+}
+
+/// Layouts with two stages a rank; each planned by itself beside the layout as it is.
+TEST(LayoutSearch, TakesASmallChangeWhereItsStepsAreShorter) {
+  Rng rng(35);
+  int taken = 0;
+  for (int n = 0; n < 6; ++n) {
+    Case asked = random_case(rng, std::nullopt);
+    LayoutQuestion& question = asked.question;
+    question.best = question.changed = question.grids.size();  // every order is wanted
+    question.job = [lengths = question.steps.front()](const ParallelGrid& grid) {
+      Costs cost = small_cost(grid.dp);
+      Job job{.layout = balanced_layout(cost, lengths, grid.pp, grid.stages_per_rank),
+              .replicas = grid.dp,
+              .context = Tokens(1 << 20)};
+      return std::optional(LayoutJob{std::move(cost), std::move(job), {.granularity = Tokens(32)}});
+    };
+    question.changes = [](const ParallelGrid& grid) {
+      std::vector<ParallelGrid> changes;
+      if (grid.pp > 1 && 2 * grid.pp <= 6) changes.push_back(grid);
+      for (ParallelGrid& changed : changes) changed.stages_per_rank = 2;
+      return changes;
+    };
+    std::int64_t told = 0, more = 0;
+    question.more = [&](std::int64_t steps) { more += steps; };
+    question.progress = [&](std::int64_t steps) { told += steps; };
+    for (const RatedLayout& layout : search_layouts(question)) {
+      ASSERT_EQ(layout.outcome, LayoutOutcome::kRated);
+      std::vector<Nanos> sums{*asked.planned.at(layout.grid.pp)};
+      for (const ParallelGrid& changed : question.changes({.pp = layout.grid.pp, .dp = layout.grid.dp})) {
+        const LayoutJob on = *question.job(changed);
+        Nanos sum;
+        for (const SequenceLengths& lengths : question.steps)
+          sum += plan_step(on.job, lengths, on.choices, on.cost).step->prediction.makespan;
+        sums.push_back(sum);
+      }
+      EXPECT_EQ(sum_of(layout), std::ranges::min(sums));
+      EXPECT_EQ(layout.grid.stages_per_rank == 2, sums.size() == 2 && sums[1] < sums[0]);
+      taken += layout.grid.stages_per_rank == 2 ? 1 : 0;
+    }
+    EXPECT_EQ(told, more + 3 * std::ssize(question.grids));
+  }
+  EXPECT_GT(taken, 0);
+}
+
+TEST(LayoutSearch, MakesRoomByASmallChange) {
+  LayoutQuestion question;
+  question.steps = {{Tokens(100), Tokens(40)}};
+  question.grids = {{.pp = 1, .dp = 2}, {.pp = 2, .dp = 1}};
+  question.job = [](const ParallelGrid& grid) -> std::optional<LayoutJob> {
+    if (grid.dp == 2 && grid.zero == 1) return std::nullopt;
+    const Costs cost = small_cost();
+    return LayoutJob{cost,
+                     {.layout = balanced_layout(cost, {Tokens(100)}, grid.pp),
+                      .replicas = grid.dp,
+                      .context = Tokens(100)},
+                     {}};
+  };
+  question.changes = [](ParallelGrid grid) {
+    grid.zero = 3;
+    return std::vector{grid};
+  };
+  const std::vector<RatedLayout> found = search_layouts(question);
+  ASSERT_EQ(found.size(), 2u);
+  for (const RatedLayout& layout : found) {
+    EXPECT_EQ(layout.outcome, LayoutOutcome::kRated);
+    EXPECT_EQ(layout.grid.zero, layout.grid.dp == 2 ? 3 : 1);
   }
 }
 

@@ -297,3 +297,78 @@ def test_a_refusal_names_arguments_and_methods_of_a_job(lengths):
 def test_a_document_that_no_change_makes_fit_is_to_be_split():
     text = str(crowded_job().fit([1 << 17]))
     assert "split the documents first (slimpack.split_documents)" in text and "data." not in text
+
+
+def test_the_version_is_that_of_the_program():
+    done = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"slimpack {slimpack.__version__} ")
+
+
+RUN = """
+[model]
+config = "llama-3-8b"
+[data]
+context = 8192
+step_tokens = 60000
+[train]
+device = "cuda"
+dtype = "bf16"
+[parallel]
+pp = 4
+dp = 2
+[hardware]
+file = "h100"
+"""
+
+
+@pytest.fixture
+def run_file(tmp_path, lengths):
+    (tmp_path / "run.toml").write_text(RUN)
+    (tmp_path / "lengths.txt").write_text("".join(f"{n}\n" for n in lengths))
+    return tmp_path / "run.toml"
+
+
+def by_program(command, run_file, *arguments):
+    done = subprocess.run([PROGRAM, command, run_file, "--lengths", run_file.parent / "lengths.txt",
+                           *map(str, arguments), "--json", "-"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_steps_are_those_that_the_program_draws(run_file, lengths):
+    job = slimpack.Job(run=run_file, context=8192)
+    steps = job.steps(lengths, 3)
+    (planner,) = by_program("plan", run_file, "--steps", 3)["planners"]
+    assert [job.plan(step).makespan_ns for step in steps] == \
+        [step["makespan_ns"] for step in planner["steps"]]
+    (short,) = job.steps(lengths, step_tokens=20_000)
+    assert 20_000 <= short.sum() < 20_000 + 8192
+    # Without a run file all of the longest document is one sequence.
+    bare = slimpack.Job("llama-3-8b", {"pp": 4}, "h100")
+    assert all(step.max() <= lengths.max() for step in bare.steps(lengths, 2, 60_000))
+    with pytest.raises(slimpack.InvalidInput, match="steps is 0"):
+        job.steps(lengths, 0)
+
+
+def test_layouts_are_those_of_the_program(run_file, lengths):
+    found = slimpack.Job(run=run_file, context=8192).layout(lengths, steps=2)
+    program = by_program("layout", run_file, "--steps", 2)["searches"][0]["layouts"]
+    assert [row["settings"] for row in found.rows] == [row["settings"] for row in program]
+    assert found.best["tokens_per_second"] == pytest.approx(program[0]["tokens_per_second"])
+    assert found.best["settings"][0].startswith("parallel.tp=")
+    assert "tokens/s" in str(found) and "Known error" in str(found)
+    alone = slimpack.layout(lengths, "llama-3-8b", "h100", ranks=8)
+    assert {(row["tp"] * row["pp"] * row["dp"]) for row in alone.rows} == {8}
+
+
+def test_sweeps_are_those_of_the_program(run_file, lengths):
+    job = slimpack.Job(run=run_file, context=8192)
+    found = job.sweep(lengths, {"packs": [8, 32], "pp": [2, 4]})
+    program = by_program("sweep", run_file, "--over", "packs=8,32", "--over", "pp=2,4")
+    assert [row["makespan_ns"] for row in found.rows] == \
+        [row["makespan_ns"] for row in program["points"]]
+    assert found.best == found.rows[program["best"]]
+    assert slimpack.sweep(lengths, "llama-3-8b", {"pp": 4}, "h100", over={"granularity": [128]}).best
+    with pytest.raises(slimpack.InvalidInput, match="did you mean"):
+        job.sweep(lengths, {"pakcs": [1]})
