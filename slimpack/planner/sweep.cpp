@@ -47,6 +47,9 @@ SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
   const SimulationResult& predicted = step.prediction;
   figures.predicted = {predicted.makespan, predicted.bubble_ratio,
                        step_need(step, cost).bytes};
+  figures.ranks = std::ssize(predicted.busy) * cost.tp;
+  figures.mfu = mfu_of(model_flops(cost.shape, step.plan.lengths), predicted.makespan,
+                       figures.ranks, cost.peak_flops);
   for (const ReplicaPlan& replica : step.plan.replicas) {
     const PackPlan& packs = replica.packs;
     figures.forward_packs = std::max(figures.forward_packs, packs.forward.size());
@@ -63,7 +66,10 @@ SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
 SweepFigures mean_figures(const std::vector<SweepFigures>& steps) {
   const auto count = std::ssize(steps);
   SweepFigures mean;
+  mean.ranks = steps.front().ranks;
+  double used = 0;  // shares of the peak, weighted by time
   for (const SweepFigures& step : steps) {
+    used += step.mfu.value_or(0) * to_seconds(step.predicted.makespan);
     mean.tokens += step.tokens;
     mean.predicted.makespan += step.predicted.makespan;
     mean.predicted.bubble += step.predicted.bubble / static_cast<double>(count);
@@ -73,6 +79,7 @@ SweepFigures mean_figures(const std::vector<SweepFigures>& steps) {
     mean.forward_packs = std::max(mean.forward_packs, step.forward_packs);
     mean.backward_packs = std::max(mean.backward_packs, step.backward_packs);
   }
+  if (steps.front().mfu) mean.mfu = used / to_seconds(mean.predicted.makespan);
   mean.tokens = mean.tokens / count;
   mean.predicted.makespan = mean.predicted.makespan / count;
   mean.slices /= steps.size();

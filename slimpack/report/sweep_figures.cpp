@@ -28,6 +28,8 @@ Figures figures_of(const SweepReport& report, const SweepPoint& point) {
   if (report.measured()) add_times(out, f.times(), "measured_");
   out.emplace_back("times_best", report.times_best(point));
   out.emplace_back("overhead", f.overhead);
+  out.emplace_back("ranks", f.ranks);
+  if (report.has_mfu()) out.emplace_back("mfu", *f.mfu);
   out.emplace_back("forward_packs", f.forward_packs);
   out.emplace_back("backward_packs", f.backward_packs);
   out.emplace_back("slices", f.slices);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "slimpack/base/columns.h"
@@ -20,9 +21,18 @@ constexpr std::size_t kShownMisfits = 3;
 constexpr std::size_t kShownTurns = 4;
 constexpr const char* kNoFit = "does not fit";
 
+/// Whether the points' jobs have different numbers of ranks, so that the most tokens a second are no
+/// merit of a choice alone.
+bool ranks_differ(const SweepReport& report) {
+  std::set<std::int64_t> numbers;
+  for (const SweepPoint& point : report.points)
+    if (point.figures) numbers.insert(point.figures->ranks);
+  return numbers.size() > 1;
+}
+
 /// The figures between the axes and the end of a row.
-std::vector<Column> figure_columns(bool measured) {
-  if (measured)
+std::vector<Column> figure_columns(const SweepReport& report) {
+  if (report.measured())
     return {{"step"},
             {"predicted"},
             {"÷ best"},
@@ -31,13 +41,16 @@ std::vector<Column> figure_columns(bool measured) {
             {"overhead", Align::kRight, 1},
             {"peak"},
             {"predicted", Align::kRight, 3}};
-  return {{"step"},
-          {"÷ best"},
-          {"bubble"},
-          {"overhead"},
-          {"peak"},
-          {"MicroPacks", Align::kRight, 1},
-          {"slices", Align::kRight, 2}};
+  std::vector<Column> columns{{"step"},
+                              {"÷ best"},
+                              {"bubble"},
+                              {"overhead"},
+                              {"peak"},
+                              {"MicroPacks", Align::kRight, 1},
+                              {"slices", Align::kRight, 2}};
+  if (report.has_mfu()) columns.insert(columns.begin() + 2, {"MFU", Align::kRight, 3});
+  if (ranks_differ(report)) columns.insert(columns.begin() + 1, {"ranks"});
+  return columns;
 }
 
 std::string packs_text(const SweepFigures& f) {
@@ -60,19 +73,22 @@ std::vector<std::string> figure_cells(const SweepReport& report, const SweepPoin
             human_share(f.overhead),
             human_bytes(times.peak),
             human_bytes(f.predicted.peak)};
-  return {human_duration(times.makespan),
-          std::move(ratio),
-          human_share(times.bubble),
-          human_share(f.overhead),
-          human_bytes(times.peak),
-          packs_text(f),
-          grouped(static_cast<std::int64_t>(f.slices))};
+  std::vector<std::string> cells{human_duration(times.makespan),
+                                 std::move(ratio),
+                                 human_share(times.bubble),
+                                 human_share(f.overhead),
+                                 human_bytes(times.peak),
+                                 packs_text(f),
+                                 grouped(static_cast<std::int64_t>(f.slices))};
+  if (report.has_mfu()) cells.insert(cells.begin() + 2, human_share(*f.mfu));
+  if (ranks_differ(report)) cells.insert(cells.begin() + 1, grouped(f.ranks));
+  return cells;
 }
 
 std::string table_text(const SweepReport& report, int columns) {
   std::vector<Column> titles;
   for (const SweepAxis& axis : report.axes) titles.push_back({axis.name});
-  const std::vector<Column> figures = figure_columns(report.measured());
+  const std::vector<Column> figures = figure_columns(report);
   titles.insert(titles.end(), figures.begin(), figures.end());
   Table table(std::move(titles));
   const std::optional<std::size_t> best = report.best();
@@ -112,6 +128,12 @@ std::string turns_text(const SweepReport& report, int columns) {
 }
 
 }  // namespace
+
+bool SweepReport::has_mfu() const {
+  return std::ranges::all_of(points, [](const SweepPoint& point) {
+    return !point.figures || point.figures->mfu.has_value();
+  });
+}
 
 bool SweepReport::measured() const {
   return std::ranges::any_of(

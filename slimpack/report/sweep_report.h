@@ -18,6 +18,8 @@ struct SweepReport {
   [[nodiscard]] const std::string& value(const SweepPoint& point, std::size_t axis) const {
     return axes[axis].values[point.at[axis]];
   }
+  /// Whether the costs of all points have a peak, and so steps an MFU.
+  [[nodiscard]] bool has_mfu() const;
   /// Whether any point was measured.
   [[nodiscard]] bool measured() const;
   /// The point that trains the most tokens per second, the first of several; none if none fits.

@@ -50,6 +50,8 @@ SweepFigures median_figures(const std::vector<SweepFigures>& steps) {
     return static_cast<std::size_t>(std::llround(median_of(steps, figure)));
   };
   SweepFigures middle;
+  middle.ranks = steps.front().ranks;
+  if (steps.front().mfu) middle.mfu = median_of(steps, [](const auto& step) { return *step.mfu; });
   middle.tokens =
       Tokens(std::llround(median_of(steps, [](const auto& step) { return step.tokens.count(); })));
   middle.predicted = median_times(steps, [](const auto& step) { return step.predicted; });
