@@ -24,17 +24,21 @@ std::string point_text(const LayerMeasurement& m) {
 
 }  // namespace
 
+bool disturbed(const WorstFit& worst) {
+  return worst.error > kLargeError && worst.measurement.spread >= kNoise * worst.error;
+}
+
 std::optional<std::string> fit_warning(const WorstFit& worst) {
   if (worst.error <= kLargeError) return std::nullopt;
-  const bool noisy = worst.measurement.spread >= kNoise * worst.error;
   return fmt::format(
       "warning: the cost model is {} off its measurement of {} {}, whose repetitions differ by {}: "
       "{}",
       human_share(worst.error), worst.pass == Pass::kBackward ? "backward of" : "forward of",
       point_text(worst.measurement), human_share(worst.measurement.spread),
-      noisy ? "something else seems to run on this machine; measure again when it does not"
-            : "a kernel seems to take times that the model cannot describe; expect predictions of "
-              "such slices to be as far off");
+      disturbed(worst)
+          ? "something else seems to run on this machine; measure again when it does not"
+          : "a kernel seems to take times that the model cannot describe; expect predictions of "
+            "such slices to be as far off");
 }
 
 }  // namespace slimpack

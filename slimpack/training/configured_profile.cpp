@@ -46,8 +46,9 @@ Costs measured_costs(ProfileOptions options, const std::function<void(const std:
                    : options.job ? "es"
                                  : "s",
                    grouped(options.context.count())));
-  options.on_fit = [&](const WorstFit& worst) {
+  options.on_fit = [&tell, also = options.on_fit](const WorstFit& worst) {
     if (const auto warning = fit_warning(worst)) tell(*warning);
+    if (also) also(worst);
   };
   return profile_costs(options);
 }

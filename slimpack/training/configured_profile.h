@@ -21,7 +21,7 @@ namespace slimpack {
     std::optional<std::int32_t> neighbours = std::nullopt);
 
 /// Measures, which takes some seconds. Gives `tell` a line at the start, and a warning if the fit
-/// is bad.
+/// is bad; calls options.on_fit, too.
 [[nodiscard]] Costs measured_costs(ProfileOptions options,
                                    const std::function<void(const std::string&)>& tell);
 

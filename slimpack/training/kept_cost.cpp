@@ -13,7 +13,6 @@
 #include "slimpack/base/human.h"
 #include "slimpack/packflow/device/device_memory.h"
 #include "slimpack/packflow/profile/measured_here.h"
-#include "slimpack/training/configured_profile.h"
 
 namespace slimpack {
 
@@ -76,6 +75,7 @@ Found find(const fs::path& file, const ProfileOptions& options) {
 }  // namespace
 
 Costs kept_or_measured(const fs::path& file, const ProfileOptions& options,
+                       const std::function<FreshCosts()>& measure,
                        const std::function<void(const std::string&)>& tell) {
   Found found = find(file, options);
   if (found.cost) {
@@ -91,9 +91,9 @@ Costs kept_or_measured(const fs::path& file, const ProfileOptions& options,
   } else if (!found.useless.empty()) {
     tell(fmt::format("{} stays as it is and is not used: {}", file.string(), found.useless));
   }
-  const Costs cost = measured_costs(options, tell);
-  if (found.useless.empty()) write_file(file, cost_to_json(cost));
-  return cost;
+  FreshCosts fresh = measure();
+  if (found.useless.empty() && !fresh.disturbed) write_file(file, cost_to_json(fresh.cost));
+  return std::move(fresh.cost);
 }
 
 }  // namespace slimpack

@@ -9,12 +9,19 @@
 
 namespace slimpack {
 
+/// Costs, and whether other load on the machine disturbed their measurement.
+struct FreshCosts {
+  Costs cost;
+  bool disturbed = false;
+};
+
 /// The costs in `file` if they are fresh: a profile with these options on this machine, at most a
-/// day old. Otherwise measures, which takes some seconds, and keeps the result in `file`, unless a
-/// file is there that says anything else. `tell` gets a line on what is used and why, and the lines
-/// of measured_costs. Throws as write_file. REQUIRES: no job.
+/// day old. Otherwise what `measure` measures, which `file` then keeps, unless it was disturbed or
+/// a file is there that says anything else. `tell` gets a line on what is used or not, and why.
+/// Throws as write_file. REQUIRES: no job.
 [[nodiscard]] Costs kept_or_measured(const std::filesystem::path& file,
                                      const ProfileOptions& options,
+                                     const std::function<FreshCosts()>& measure,
                                      const std::function<void(const std::string&)>& tell);
 
 }  // namespace slimpack

@@ -48,7 +48,15 @@ Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreem
     options.on_run = [&](std::string_view part, std::int64_t done, std::int64_t all) {
       listener.measuring(part, done, all);
     };
-  if (agreement.alone() && !kept.empty()) return kept_or_measured(kept, options, tell);
+  if (agreement.alone() && !kept.empty()) {
+    const auto measure = [&] {
+      FreshCosts fresh;
+      options.on_fit = [&](const WorstFit& worst) { fresh.disturbed = disturbed(worst); };
+      fresh.cost = measured_costs(options, tell);
+      return fresh;
+    };
+    return kept_or_measured(kept, options, measure, tell);
+  }
   if (!agreement.alone()) options.job = {agreement.process(), rank_grid(p)};
   return measured_costs(std::move(options), tell);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "slimpack/base/file.h"
+#include "slimpack/packflow/profile/measured_here.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/temp_folder.h"
 
@@ -16,30 +17,51 @@ ProfileOptions small_profile() {
   ProfileOptions options;
   options.shape = slimpack::testing::small_shape(2, true);
   options.context = Tokens(256);
-  options.budget = from_seconds(0.1);
   return options;
 }
 
-/// Costs of a file, and the lines that were told meanwhile.
+/// As a profile with these options makes them; each has another time.
+Costs made_up(const ProfileOptions& options, int number) {
+  Costs cost;
+  cost.source = "made up";
+  cost.shape = options.shape;
+  cost.dtype = options.dtype;
+  cost.optimizer_per_parameter = number;
+  cost.measured_on = measured_here(options.device);
+  cost.measured_for = options.settings_text();
+  return cost;
+}
+
+/// Costs of a file, how often they were measured, and the lines of the last call.
 class KeptCost : public ::testing::Test {
  protected:
   Costs ask(const ProfileOptions& options) {
     told.clear();
-    return kept_or_measured(file, options,
-                            [this](const std::string& line) { told += line + '\n'; });
+    const int before = measurements;
+    const Costs cost = kept_or_measured(
+        file, options,
+        [&] {
+          return FreshCosts{made_up(options, ++measurements), disturbed};
+        },
+        [this](const std::string& line) { told += line + '\n'; });
+    measured = measurements > before;
+    return cost;
   }
-  [[nodiscard]] bool measured() const { return told.find("measuring one layer") != told.npos; }
 
   const TempFolder folder;
   const std::filesystem::path file = folder / "cost.json";
   std::string told;
+  int measurements = 0;
+  bool measured = false;
+  bool disturbed = false;
 };
 
 TEST_F(KeptCost, AreMeasuredOnceAndTakenFromTheFileThen) {
   const Costs first = ask(small_profile());
-  EXPECT_TRUE(measured());
+  EXPECT_TRUE(measured);
+  EXPECT_EQ(told, "");
   Costs again = ask(small_profile());
-  EXPECT_FALSE(measured()) << told;
+  EXPECT_FALSE(measured) << told;
   EXPECT_NE(told.find("this machine was measured"), std::string::npos) << told;
   EXPECT_NE(told.find(file.string()), std::string::npos) << told;
   again.memory = first.memory;  // what is free changes
@@ -51,7 +73,7 @@ TEST_F(KeptCost, OfOtherSettingsAreMeasuredAnewAndTheFileStays) {
   const std::string text = read_file(file, "cost file");
   const auto refused = [&](const ProfileOptions& options, const std::string& why) {
     static_cast<void>(ask(options));
-    EXPECT_TRUE(measured()) << told;
+    EXPECT_TRUE(measured) << told;
     EXPECT_NE(told.find(why), std::string::npos) << told;
     EXPECT_EQ(read_file(file, "cost file"), text);
   };
@@ -77,8 +99,18 @@ TEST_F(KeptCost, OfAnotherMachineOrLibraryAreMeasuredAnew) {
   cost.measured_on->torch = "1.0.0";
   write_file(file, cost_to_json(cost));
   static_cast<void>(ask(small_profile()));
-  EXPECT_TRUE(measured());
+  EXPECT_TRUE(measured);
   EXPECT_NE(told.find("another machine or torch"), std::string::npos) << told;
+}
+
+TEST_F(KeptCost, ThatWereDisturbedAreNotKept) {
+  disturbed = true;
+  static_cast<void>(ask(small_profile()));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  disturbed = false;
+  static_cast<void>(ask(small_profile()));
+  EXPECT_TRUE(measured);
+  EXPECT_TRUE(std::filesystem::exists(file));
 }
 
 TEST_F(KeptCost, OfADayAgoAreMeasuredAnewAndReplaced) {
@@ -89,20 +121,20 @@ TEST_F(KeptCost, OfADayAgoAreMeasuredAnewAndReplaced) {
   };
   ago(std::chrono::hours(23));
   static_cast<void>(ask(small_profile()));
-  EXPECT_FALSE(measured()) << told;
+  EXPECT_FALSE(measured) << told;
   ago(std::chrono::hours(25));
   static_cast<void>(ask(small_profile()));
-  EXPECT_TRUE(measured()) << told;
+  EXPECT_TRUE(measured) << told;
   EXPECT_NE(told.find("older than a day"), std::string::npos) << told;
   static_cast<void>(ask(small_profile()));
-  EXPECT_FALSE(measured()) << told;
+  EXPECT_FALSE(measured) << told;
 }
 
 TEST_F(KeptCost, ThatCannotBeReadAreMeasuredAnewAndTheFileStays) {
   for (const char* text : {"", "no JSON", "{}", R"({"format": "slimpack-cost", "version": 9})"}) {
     write_file(file, text);
     static_cast<void>(ask(small_profile()));
-    EXPECT_TRUE(measured());
+    EXPECT_TRUE(measured);
     EXPECT_NE(told.find("is not used: "), std::string::npos) << told;
     EXPECT_EQ(read_file(file, "cost file"), text);
   }
@@ -113,7 +145,7 @@ TEST_F(KeptCost, OfAnEarlierVersionDoNotSayForWhichSettingsTheyAre) {
   cost.measured_for.clear();
   write_file(file, cost_to_json(cost));
   static_cast<void>(ask(small_profile()));
-  EXPECT_TRUE(measured());
+  EXPECT_TRUE(measured);
   EXPECT_NE(told.find("does not say for which settings"), std::string::npos) << told;
 }
 
