@@ -1,14 +1,12 @@
 """The package that the Python tests see, and how they are chosen."""
 
 import collections
-import os
 import sys
 
 import pytest
 from processes import BUILD
 
 sys.path.insert(0, str(BUILD / "python"))  # ranks.py passes it on: before all test modules
-os.environ.pop("COLUMNS", None)  # what programs write to pipes does not depend on who runs the tests
 
 
 def pytest_addoption(parser):

@@ -15,7 +15,7 @@ constexpr int kFewestColumns = 40;
 
 /// What the environment says of whoever reads a file or a pipe.
 int asked_columns() {
-  const char* const text = std::getenv("COLUMNS");
+  const char* const text = std::getenv("SLIMPACK_COLUMNS");
   if (text == nullptr) return kAnyColumns;
   const int columns = std::atoi(text);
   return columns > 0 ? std::max(columns, kFewestColumns) : kAnyColumns;

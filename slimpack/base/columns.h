@@ -13,7 +13,7 @@ namespace slimpack {
 inline constexpr int kAnyColumns = std::numeric_limits<int>::max();
 
 /// Columns of the terminal behind `out`: 80 when it does not say. For no terminal those of the
-/// environment variable COLUMNS, at least 40; kAnyColumns without it.
+/// environment variable SLIMPACK_COLUMNS, at least 40; kAnyColumns without it.
 [[nodiscard]] int output_columns(std::FILE* out);
 
 /// The number of code points of a UTF-8 text. Characters of double width (CJK) count as one column.

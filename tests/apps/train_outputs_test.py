@@ -368,7 +368,7 @@ def test_all_lines_of_a_compared_run_fit_their_reader(workspace, columns):
     text, code = on_terminal([SLIMPACK, *command], columns, cwd=workspace.folder)
     assert code == 0, text
     piped = subprocess.run([SLIMPACK, *command, "--set", f"output.dir=piped-{columns}"],
-                           cwd=workspace.folder, env={**os.environ, "COLUMNS": str(columns)},
+                           cwd=workspace.folder, env={**os.environ, "SLIMPACK_COLUMNS": str(columns)},
                            capture_output=True, text=True, timeout=60, check=True)
     lines = text.splitlines() + piped.stdout.splitlines() + piped.stderr.splitlines()
     # A path is one word, however long.

@@ -52,7 +52,7 @@ RC_GTEST_PROP(Folded, loses_no_word_and_keeps_the_width, ()) {
 
 TEST(OutputColumns, are_any_number_where_there_is_no_terminal) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
-  ::unsetenv("COLUMNS");
+  ::unsetenv("SLIMPACK_COLUMNS");
   EXPECT_EQ(output_columns(file.get()), kAnyColumns);
 }
 
@@ -60,10 +60,10 @@ TEST(OutputColumns, of_a_file_are_those_of_the_environment) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
   for (const auto& [text, columns] : std::vector<std::pair<const char*, int>>{
            {"100", 100}, {"3", 40}, {"0", kAnyColumns}, {"-5", kAnyColumns}, {"x", kAnyColumns}}) {
-    ::setenv("COLUMNS", text, 1);
+    ::setenv("SLIMPACK_COLUMNS", text, 1);
     EXPECT_EQ(output_columns(file.get()), columns) << text;
   }
-  ::unsetenv("COLUMNS");
+  ::unsetenv("SLIMPACK_COLUMNS");
 }
 
 }  // namespace
