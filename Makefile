@@ -45,7 +45,8 @@ build: configure  ## build the program, build/release/slimpack, and its Python p
 	@$(PYTHON) -c 'import site, sys; open(site.getsitepackages()[0] + "/slimpack-build.pth", "w").write(sys.argv[1])' \
 	  "$(CURDIR)/$(BUILD)/python"  # where this interpreter finds the package
 
-demo: export SLIMPACK_COLUMNS ?= 80  # of a log; a terminal says itself how wide it is
+# Of a log; a terminal says itself how wide it is.
+demo: export SLIMPACK_COLUMNS ?= 80
 demo: build  ## train a small model on this machine, planned by SlimPack and packed as usual
 	@test -f $(CORPUS).idx || $(BUILD)/slimpack data build \
 	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
