@@ -92,7 +92,7 @@ def test_a_run_that_is_stopped_in_an_evaluation_makes_up_for_it(whole, tmp_path)
 
 
 @pytest.mark.parametrize("limits, message", [
-    ((0, None), "max_tokens is 0, must be a whole number of 1 or more"),
+    ((0, None), "max_tokens is 0, must be a whole number from 1 to"),
     ((None, 0), "max_seconds is 0, must be above 0"),
     ((None, float("nan")), "max_seconds is nan, must be above 0"),
 ])

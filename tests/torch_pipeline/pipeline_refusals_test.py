@@ -122,6 +122,28 @@ def test_documents_that_are_not_those_of_the_plan_are_refused(lengths, labels, r
         engine.step(plan, documents, labels and [torch.full((n,), 7) for n in labels])
 
 
+@pytest.mark.parametrize(("document", "reason"), [
+    ([7, 97, 7, 7, 7], r"documents\[0\] has 97 at position 1, the model's vocabulary ends with 96"),
+    ([7, 7, 7, 7, -1], r"documents\[0\] has -1 at position 4"),
+    ([7, 7, 1.5, 7, 7], r"documents\[0\] is of type torch.float32, must be whole numbers"),
+    ([True] * 5, r"documents\[0\] is of type torch.bool"),
+    (["7"] * 5, r"documents\[0\] is no list of token ids"),
+    ([7, 7, 2**70, 7, 7], r"documents\[0\] is no list of token ids"),
+])
+def test_what_is_no_token_of_the_model_is_refused_by_its_document(document, reason):
+    engine, plan = engine_and_plan()
+    with pytest.raises(InvalidInput, match=reason):
+        engine.step(plan, [document, [7] * 9])
+
+
+def test_labels_are_tokens_of_the_model_or_none():
+    engine, plan = engine_and_plan()
+    documents = [[7] * 5, [7] * 9]
+    engine.step(plan, documents, [[-100, 7, 96, 0, -100], [7] * 9])
+    with pytest.raises(InvalidInput, match=r"labels\[0\] has -1 at position 2, .* or -100 for none"):
+        engine.step(plan, documents, [[7, 7, -1, 7, 7], [7] * 9])
+
+
 def test_an_unknown_way_to_balance_experts_is_refused():
     reason = r"load_balancing is 'batch', must be \"step\" or \"micropack\""
     with pytest.raises(InvalidInput, match=reason):

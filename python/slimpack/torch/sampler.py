@@ -10,6 +10,7 @@ import torch
 from slimpack import InvalidInput, _planner
 from slimpack.balancing import costs_of, require_positive, require_under_cap
 from slimpack.lengths import as_lengths
+from slimpack.numbers import UINT64, whole
 from slimpack.torch.epoch import StepRules, cut, packs, with_total
 from slimpack.torch.sampler_state import Rest, read_state, state_of
 
@@ -104,7 +105,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
         for name in ("max_tokens", "step_tokens", "micro_batches"):
             require_positive(name, getattr(self.rules, name))
         self.costs = costs_of(self.lengths, cost)
-        self.shuffle, self.seed = shuffle, seed
+        self.shuffle, self.seed = shuffle, whole("seed", seed, 0, UINT64)
         require_under_cap(self.lengths, max_tokens, "max_tokens", "document")
         self.place = Place(self._whole(0))  # behind the last batch that was handed out
         self._sent = []  # not empty: batches of this iteration went to other processes
@@ -253,6 +254,4 @@ def place(ranks, rank):
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
     ranks, rank = 1 if ranks is None else ranks, rank or 0
     require_positive("ranks", ranks)
-    if not 0 <= rank < ranks:
-        raise InvalidInput(f"rank is {rank}, must be from 0 to {ranks - 1}")
-    return ranks, rank
+    return ranks, whole("rank", rank, 0, ranks - 1)

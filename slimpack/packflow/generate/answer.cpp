@@ -1,6 +1,7 @@
 #include "slimpack/packflow/generate/answer.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "slimpack/base/error.h"
 
@@ -8,9 +9,13 @@ namespace slimpack {
 
 void GenerateSettings::require_sound() const {
   sampling.require_sound();
-  if (max_new_tokens < 1)
-    invalid_input("max-new-tokens is {}, it must be 1 or more", max_new_tokens);
-  if (prefill_slice < 1) invalid_input("prefill-slice is {}, it must be 1 or more", prefill_slice);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  const auto require = [&](const char* name, std::int64_t value) {
+    if (value < 1) invalid_input("{} is {}, it must be 1 or more", name, value);
+    if (value > kMost) invalid_input("{} is {}, it must be at most {}", name, value, kMost);
+  };
+  require("max-new-tokens", max_new_tokens);
+  require("prefill-slice", prefill_slice);
 }
 
 std::string_view to_string(GenerateEnd end) {

@@ -9,7 +9,8 @@
 namespace slimpack {
 
 /// The medians of some passes of 1, 2, 4, … rows, up to `most_rows`, after a short text. Takes
-/// about a third of a second, and three passes of each size where these take longer.
+/// about a third of a second; where passes take longer three of each size, and one of a size whose
+/// pass takes a third of a second by itself.
 [[nodiscard]] VerificationCosts measure_verification(LanguageModel& model, std::int64_t most_rows);
 
 }  // namespace slimpack

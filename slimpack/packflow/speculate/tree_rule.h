@@ -12,13 +12,16 @@ namespace slimpack {
 struct TreeSize {
   /// The deepest that may be asked for. A rule's own trees are at most half as deep again.
   static constexpr std::int64_t kMostDepth = 40;
+  /// More rows take the time of a long prompt at each pass, and more guesses after a token are
+  /// hardly ever right.
+  static constexpr std::int64_t kMostRows = 256, kMostWidth = 64;
 
   std::int64_t depth = 6;   ///< guesses one after the other
   std::int64_t rows = 60;   ///< verified together, row 0 included
   std::int64_t width = 10;  ///< guesses after each row
 
   bool operator==(const TreeSize&) const = default;
-  /// Throws InvalidInput unless there is room for a guess, and depth is at most kMostDepth.
+  /// Throws InvalidInput unless there is room for a guess, and none exceeds its bound.
   void require_sound() const;
 };
 

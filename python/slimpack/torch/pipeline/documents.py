@@ -8,13 +8,15 @@ from slimpack.torch.pipeline.loss import targets_of
 
 
 class Documents:
-    """Tokens and targets of some of a step's sequences, by number, on a device.
+    """Tokens and targets of some of a step's sequences, by number, on the stage's device.
 
-    Raises InvalidInput where a document is not as long as the plan says.
+    Raises InvalidInput where a document is not as long as the plan says, and for what is no token of the
+    model.
     """
 
-    def __init__(self, plan, sequences, tokens, labels, device):
+    def __init__(self, plan, sequences, tokens, labels, stage):
         self.tokens, self.targets = {}, {}
+        device, vocabulary = stage.device, stage.model.config.get_text_config().vocab_size
         for sequence in map(int, sequences):
             ids = _tensor(tokens, sequence, "documents")
             if ids.shape != (plan.lengths[sequence],):
@@ -22,11 +24,14 @@ class Documents:
                     f"documents[{sequence}] has shape {list(ids.shape)}, the plan has "
                     f"{plan.lengths[sequence]} tokens; give the documents that the step was "
                     "planned for")
+            _require_known(ids, vocabulary, f"documents[{sequence}]")
             of = None if labels is None else _tensor(labels, sequence, "labels")
             if of is not None and of.shape != ids.shape:
                 raise InvalidInput(
                     f"labels[{sequence}] has shape {list(of.shape)}, its document has {len(ids)} "
                     "tokens; give one label for each token")
+            if of is not None:
+                _require_known(of, vocabulary, f"labels[{sequence}]", IGNORED)
             self.tokens[sequence] = ids.to(device)
             self.targets[sequence] = targets_of(ids, of).to(device)
 
@@ -36,7 +41,29 @@ class Documents:
 
 def _tensor(by_sequence, sequence, name):
     try:
-        return torch.as_tensor(by_sequence[sequence], dtype=torch.int64)
+        given = by_sequence[sequence]
     except (IndexError, KeyError):
         raise InvalidInput(
             f"{name} has no entry {sequence}; give every sequence of this rank's replica") from None
+    try:
+        ids = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"{name}[{sequence}] is no list of token ids: {reason}") from None
+    if ids.numel() and (ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex()):
+        raise InvalidInput(
+            f"{name}[{sequence}] is of type {ids.dtype}, must be whole numbers; give token ids")
+    return ids.to(torch.int64)
+
+
+def _require_known(ids, vocabulary, name, besides=None):
+    """besides: another number that is allowed."""
+    unknown = (ids < 0) | (ids >= vocabulary)
+    if besides is not None:
+        unknown &= ids != besides
+    if unknown.any():
+        place = int(unknown.nonzero()[0, 0])
+        raise InvalidInput(
+            f"{name} has {int(ids[place])} at position {place}, the model's vocabulary ends with "
+            f"{vocabulary - 1}; give token ids of this model"
+            + ("" if besides is None else f", or {besides} for none"))

@@ -164,7 +164,7 @@ class Engine:
         of_stage = stage_plan(plan, replica, self.stage.place.index)
         at_an_end = self.stage.place.is_first or self.stage.place.is_last
         sequences = plan.replicas[replica].sequences if at_an_end else ()
-        own = Documents(plan, sequences, documents, labels, self.stage.device)
+        own = Documents(plan, sequences, documents, labels, self.stage)
         return of_stage, own, self._agree(plan, own)
 
     def _run(self, plan, documents, labels):

@@ -38,8 +38,7 @@ class LocalEngine:
 
     def _begin(self, plan, documents, labels):
         """[replica][stage]: StageSteps."""
-        device = self.stages[0].device
-        replicas = [Documents(plan, replica.sequences, documents, labels, device)
+        replicas = [Documents(plan, replica.sequences, documents, labels, self.stages[0])
                     for replica in plan.replicas]
         divisor = max(sum(replica.target_count() for replica in replicas), 1)
         return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens,
