@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +23,20 @@ bool builds_with_tokenizer(const std::vector<std::string_view>& words) {
   return std::ranges::any_of(words, [](std::string_view word) {
     return word.starts_with("--tokenizer") || word.starts_with("--train-tokenizer");
   });
+}
+
+std::string interpreter() {
+  const char* const chosen = std::getenv("SLIMPACK_PYTHON");
+  if (chosen != nullptr && *chosen != '\0') return chosen;
+  const char* const of_build = python_of_build().interpreter;
+  return ::access(of_build, X_OK) == 0 ? of_build : "python3";
+}
+
+/// The folder of the package beside a program in its build folder; empty where there is none.
+std::string package_folder() {
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "python";
+  std::error_code ignored;
+  return std::filesystem::is_directory(folder / "slimpack", ignored) ? folder.string() : "";
 }
 
 }  // namespace
@@ -40,11 +56,14 @@ std::optional<PythonCommand> python_command(int argc, char** argv) {
 }
 
 int become_python(const PythonCommand& command, int argc, char** argv) {
-  const char* const chosen = std::getenv("SLIMPACK_PYTHON");
-  std::string python = chosen == nullptr ? "python3" : chosen;
-  std::string option = "-m";
+  open_standard_streams();
+  std::string python = interpreter();
+  std::string option = "-c";
+  std::string start = python_of_build().start;
+  std::string packages = package_folder();
   std::string module = command.module;
-  std::vector<char*> words{python.data(), option.data(), module.data()};
+  std::vector<char*> words{python.data(), option.data(), start.data(), packages.data(),
+                           module.data()};
   words.insert(words.end(), argv + command.words, argv + argc);
   words.push_back(nullptr);
   ::execvp(python.c_str(), words.data());

@@ -20,9 +20,18 @@ void add_python_commands(CLI::App& app);
 /// The command of a command line, if it is one that Python does.
 [[nodiscard]] std::optional<PythonCommand> python_command(int argc, char** argv);
 
-/// Continues as `python -m MODULE` with the arguments, in the Python of $SLIMPACK_PYTHON (which
-/// `python -m slimpack` sets) or else python3. Returns 2, after one line on stderr, when that
-/// cannot be started. REQUIRES: `command` is that of this command line.
+/// What the build knows of Python.
+struct PythonOfBuild {
+  const char* interpreter;  ///< what the package is compiled for
+  const char* start;        ///< the program that runs a module of the package (start_python.py)
+};
+[[nodiscard]] PythonOfBuild python_of_build();
+
+/// Continues as a Python that runs the module with the arguments: that of $SLIMPACK_PYTHON (which
+/// `python -m slimpack` sets), else that of the build, or python3 where that is gone. It takes the
+/// package beside this program, or else its own. It ends with exit code 2 and one line where it has
+/// none that fits. Returns 2, after one line on stderr, when it cannot be started. REQUIRES:
+/// `command` is that of this command line.
 [[nodiscard]] int become_python(const PythonCommand& command, int argc, char** argv);
 
 }  // namespace slimpack

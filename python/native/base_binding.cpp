@@ -14,6 +14,7 @@
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/output_lock.h"
+#include "slimpack/base/threads.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -41,6 +42,8 @@ void bind_base(nb::module_& m) {
       [](std::int64_t count, const std::string& noun) { return counted(count, noun); }, "count"_a,
       "noun"_a, "A count and what is counted: 1 document, 2,048 documents.");
   m.def("human_share", &human_share, "share"_a, "A share in [0, 1] as people read it: 12.3%.");
+  m.def("thread_limits", &thread_limits,
+        "How many threads this process may come to have, and what to do: part of a line.");
   m.def("require_writable_folder", &require_writable_folder, "folder"_a, "setting"_a,
         "Raises InvalidInput unless a folder can be created, or written if it exists.");
   nb::class_<OutputLock>(m, "OutputLock",

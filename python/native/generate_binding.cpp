@@ -1,5 +1,6 @@
 // slimpack._training: text generation, on tokens.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -17,6 +18,7 @@
 #include "python/native/generate_binding.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/packflow/decode/amx_product.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/generate/batch_generator.h"
@@ -65,7 +67,7 @@ std::string_view to_string(Rule rule) {
 /// How tokens are guessed.
 struct DraftSettings {
   bool ngrams = false;
-  std::string head;  ///< the folder of an EAGLE-3 head; empty = none
+  std::filesystem::path head;  ///< the folder of an EAGLE-3 head; empty = none
   std::string rule = "expected";
   std::optional<std::int64_t> depth, rows, width;  ///< none = the rule's own
 };
@@ -92,7 +94,7 @@ std::unique_ptr<TreeRule> make_expected_speed(const DraftSettings& settings, Lan
 }
 
 std::unique_ptr<TreeRule> make_hetero_spec(const DraftSettings& settings) {
-  const auto file = std::filesystem::path(settings.head) / kEntropyBinsFile;
+  const auto file = settings.head / kEntropyBinsFile;
   if (!std::filesystem::exists(file))
     invalid_input(
         "draft-rule heterospec needs '{}', bins of an EAGLE-3 head's entropy; fit them with "
@@ -141,7 +143,7 @@ Generator make_generator(LanguageModel& model, const DraftSettings& settings,
 /// A model and the sequence that it went on from last.
 class PythonGenerator {
  public:
-  PythonGenerator(const std::string& folder, Dtype dtype, DeviceKind device,
+  PythonGenerator(const std::filesystem::path& folder, Dtype dtype, DeviceKind device,
                   const DraftSettings& draft)
       : model_(load_language_model(model_folder(folder), dtype, find_device(device))),
         draft_(draft),
@@ -166,7 +168,7 @@ class PythonGenerator {
   /// Fits bins to what the rule "record" kept, and writes them beside the draft head.
   void fit_entropy_bins() const {
     write_entropy_bins({size_of(draft_, TreeSize()), slimpack::fit_entropy_bins(records_)},
-                       std::filesystem::path(draft_.head) / kEntropyBinsFile);
+                       draft_.head / kEntropyBinsFile);
   }
 
   /// A signal that Python handles, such as Ctrl-C, ends it after the token in progress and raises
@@ -275,7 +277,7 @@ void bind_generation(nb::module_& m) {
   nb::class_<PythonGenerator>(m, "Generator", "A model that goes on from tokens")
       .def(
           "__init__",
-          [](PythonGenerator* at, const std::string& folder, const std::string& dtype,
+          [](PythonGenerator* at, const std::filesystem::path& folder, const std::string& dtype,
              const std::string& device, const DraftSettings& draft) {
             new (at) PythonGenerator(
                 folder, named("dtype", dtype, std::array{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}),
@@ -295,9 +297,10 @@ void bind_generation(nb::module_& m) {
       .def("generate_batch", &PythonGenerator::generate_batch, nb::arg("prompts"), nb::arg("batch"),
            nb::arg("settings"), nb::arg("on_token").none());
   m.def("has_fast_bf16", &has_amx, "Whether this processor multiplies bf16 matrices.");
-  m.def(
-      "model_folder", [](const std::string& folder) { return model_folder(folder).string(); },
-      nb::arg("folder"), "The folder, or that of its newest checkpoint.");
+  m.def("model_folder", &model_folder, nb::arg("folder"),
+        "The folder, or that of its newest checkpoint.");
+  m.def("require_threads", &require_threads, nb::arg("count"),
+        "Raises RuntimeError unless this process can have so many threads at the same time.");
 }
 
 }  // namespace slimpack

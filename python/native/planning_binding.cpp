@@ -38,7 +38,6 @@ using namespace nb::literals;
 namespace slimpack {
 namespace {
 
-constexpr std::int64_t kLongest = std::numeric_limits<std::int32_t>::max();
 constexpr Nanos kBetweenCalls(50'000'000);  // of Python, while a search runs
 
 /// Calls Python now and then: for Ctrl-C, and to tell how many candidates were looked at. Runs
@@ -85,13 +84,7 @@ StepPlanning planning_with(const PlanningSource& from, const RunConfig& config) 
 
 SequenceLengths checked_lengths(const Lengths& lengths) {
   if (lengths.size() == 0) invalid_input("a step of no sequences has no plan; give 1 or more");
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const std::int64_t length = lengths.data()[i];
-    if (length < 1 || length > kLongest)
-      invalid_input("lengths[{}] is {}, must be from 1 to {}; leave empty sequences out", i, length,
-                    kLongest);
-  }
-  return tokens_of(lengths);
+  return tokens_of(lengths, 1);
 }
 
 std::vector<SequenceLengths> checked_steps(const std::vector<Lengths>& steps) {
@@ -181,11 +174,12 @@ StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_
 View<double> sequence_costs(const StepPlanning& planning, const Lengths& given) {
   const RecomputingCosts cost = with_recompute(planning.cost, planning.choices.recompute.front());
   const StageLayout whole{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
-  std::vector<double> costs(given.size());
+  const std::vector<Tokens> lengths = tokens_of(given);
+  std::vector<double> costs(lengths.size());
   for (const Pass pass : kWholePasses) {
     const PackCost model = stage_cost(cost, whole, StageId(std::int32_t{0}), pass);
     for (std::size_t i = 0; i < costs.size(); ++i)
-      costs[i] += model(Slice{SequenceId(), Tokens(0), Tokens(given.data()[i])});
+      costs[i] += model(Slice{SequenceId(), Tokens(0), lengths[i]});
   }
   return owning_view<double>(std::move(costs));
 }

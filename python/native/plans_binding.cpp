@@ -80,6 +80,7 @@ std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*
 std::string measured_step(const PlanFile& file, const Timeline& timeline, std::int64_t step,
                           std::string_view device, const std::vector<std::int64_t>& documents,
                           const std::vector<std::int64_t>& begins) {
+  require_one_each(file, documents, begins);
   MeasuredStep measured{
       .step = step,
       .device = std::string(device),

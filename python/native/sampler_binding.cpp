@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "python/native/bindings.h"
+#include "python/native/columns.h"
 #include "python/native/views.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/data/sampler.h"
@@ -16,16 +17,12 @@ using namespace nb::literals;
 namespace slimpack {
 namespace {
 
-using Lengths = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Int64Column = View<std::int64_t>;
 
 Sampler make_sampler(const Lengths& lengths, std::int64_t context, std::int64_t step_tokens,
                      std::string_view cursor) {
   const nlohmann::json json = parse_json(cursor, "cursor");
-  std::vector<Tokens> tokens;
-  tokens.reserve(lengths.size());
-  for (std::size_t i = 0; i < lengths.size(); ++i) tokens.emplace_back(lengths.data()[i]);
-  return Sampler(std::move(tokens), {{Tokens(context), /*split=*/true}, Tokens(step_tokens)},
+  return Sampler(tokens_of(lengths), {{Tokens(context), /*split=*/true}, Tokens(step_tokens)},
                  sampler_cursor_from_json(JsonFields(json, "cursor")));
 }
 

@@ -28,6 +28,11 @@ def counted(count: int, noun: str) -> str:
 def human_share(share: float) -> str:
     """A share in [0, 1] as people read it: 12.3%."""
 
+def thread_limits() -> str:
+    """
+    How many threads this process may come to have, and what to do: part of a line.
+    """
+
 def require_writable_folder(folder: str | os.PathLike, setting: str) -> None:
     """
     Raises InvalidInput unless a folder can be created, or written if it exists.

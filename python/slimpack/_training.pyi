@@ -1,4 +1,6 @@
 from collections.abc import Sequence
+import os
+import pathlib
 
 
 class GenerateSettings:
@@ -62,10 +64,10 @@ class DraftSettings:
     def ngrams(self, arg: bool, /) -> None: ...
 
     @property
-    def head(self) -> str: ...
+    def head(self) -> pathlib.Path: ...
 
     @head.setter
-    def head(self, arg: str, /) -> None: ...
+    def head(self, arg: str | os.PathLike, /) -> None: ...
 
     @property
     def rule(self) -> str: ...
@@ -97,7 +99,7 @@ class BatchPrompt:
 class Generator:
     """A model that goes on from tokens"""
 
-    def __init__(self, folder: str, dtype: str, device: str, draft: DraftSettings) -> None: ...
+    def __init__(self, folder: str | os.PathLike, dtype: str, device: str, draft: DraftSettings) -> None: ...
 
     @property
     def vocabulary(self) -> int: ...
@@ -123,8 +125,13 @@ class Generator:
 def has_fast_bf16() -> bool:
     """Whether this processor multiplies bf16 matrices."""
 
-def model_folder(folder: str) -> str:
+def model_folder(folder: str | os.PathLike) -> pathlib.Path:
     """The folder, or that of its newest checkpoint."""
+
+def require_threads(count: int) -> None:
+    """
+    Raises RuntimeError unless this process can have so many threads at the same time.
+    """
 
 class RankGroup:
     """Ranks that talk to each other"""

@@ -3,11 +3,13 @@
 import numpy as np
 
 from slimpack import _planner
+from slimpack.numbers import INT64, whole
 
 
 def require_positive(name, value):
-    if value is not None and (not isinstance(value, int) or value < 1):
-        raise _planner.InvalidInput(f"{name} is {value!r}, must be a whole number of 1 or more")
+    """None is any number."""
+    if value is not None:
+        whole(name, value, 1, INT64)
 
 
 def costs_of(lengths, cost):

@@ -16,10 +16,11 @@ import itertools
 import os
 import sys
 
+from slimpack.command_line import end, exit_code
 from slimpack.one_line_parser import OneLineParser, whole_number
 from slimpack.text.documents import documents_of, read_batches
 from slimpack.text.encoding import stored_type
-from slimpack.text.errors import BadDocument, BadInput, Failed, shown
+from slimpack.text.errors import BadDocument, BadInput, require_text, shown
 from slimpack.text.inputs import EXCLUDED_FOLDERS, find_inputs
 from slimpack.text.partial import Outputs, Partial
 from slimpack.text.progress import Progress, counted
@@ -40,14 +41,7 @@ EPILOG = """examples:
 Then: slimpack data inspect corpus
 """
 NAMED_SKIPS = 5
-
-
-def vocabulary_size(text):
-    if not text.isdecimal() or not MIN_TRAINED <= int(text) < 2**31:
-        raise argparse.ArgumentTypeError(
-            f"'{text}' is no size of a vocabulary; give {MIN_TRAINED} (all bytes and the end of a "
-            "document) or more")
-    return int(text)
+MAX_TRAINED = 1 << 24  # tokens: no text has so many pieces that come often
 
 
 def prefix(text):
@@ -79,8 +73,10 @@ def make_parser(prog):
                        help="tokenizer.json of a Hugging Face model, or the model's folder. Its "
                        "own special tokens are added (such as one that begins a text); nothing is "
                        "cut or padded")
-    which.add_argument("--train-tokenizer", type=vocabulary_size, metavar="VOCAB",
-                       help="first train a byte-level BPE of so many tokens on the inputs, written "
+    size = whole_number(MIN_TRAINED, MAX_TRAINED, "size of a vocabulary")
+    which.add_argument("--train-tokenizer", type=size, metavar="VOCAB",
+                       help=f"first train a byte-level BPE of so many tokens ({MIN_TRAINED}, all bytes "
+                       f"and the end of a document, to {MAX_TRAINED}) on the inputs, written "
                        "to PREFIX-tokenizer.json. It reads them all: for a large corpus train on a "
                        "part of it, then give --tokenizer")
     tokens.add_argument("--append-eod", action=argparse.BooleanOptionalAction,
@@ -104,6 +100,9 @@ def make_parser(prog):
 def parse(argv, prog):
     parser = make_parser(prog)
     options = parser.parse_args(argv)
+    for name in ("field", "eod_token"):
+        if (given := getattr(options, name)) is not None:
+            require_text(f"--{name.replace('_', '-')}", given)
     if options.append_eod is False and options.eod_token is not None:
         parser.error("--eod-token names the end of documents, --no-append-eod wants none; leave "
                      "one away")
@@ -259,21 +258,14 @@ def main(argv=None, prog="python -m slimpack.data_build"):
     """Builds a dataset as the arguments say. The exit code: 0, 1 for a build that failed on good
     input, 2 for bad input, 130 for Ctrl-C."""
     options = parse(argv, prog)
-    try:
+
+    def work():
         build = Build(options)
         build.run()
         build.report()
-        return 0
-    except BadInput as error:
-        print(f"slimpack: {error}", file=sys.stderr)
-        return 2
-    except Failed as error:
-        print(f"slimpack: failed: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("slimpack: stopped on request; the same command goes on from here", file=sys.stderr)
-        return 130
+
+    return exit_code(work, stopped="stopped on request; the same command goes on from here")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

@@ -10,6 +10,7 @@ from slimpack.comparison import Comparison
 from slimpack.files import read_text
 from slimpack.fit import Fit
 from slimpack.lengths import as_lengths
+from slimpack.numbers import INT32, whole
 from slimpack.search import Layouts, Sweep
 from slimpack.settings import (
     hardware_settings,
@@ -155,7 +156,8 @@ class Job:
         Raises InvalidInput unless layer_begin rises from 0 to the model's layers.
         """
         job = copy.copy(self)
-        job._planning = self._planning.with_stages([int(layer) for layer in layer_begin])
+        job._planning = self._planning.with_stages([
+            whole("layer_begin", layer, -INT32, INT32) for layer in layer_begin])
         return job
 
     @property

@@ -6,18 +6,24 @@ import os
 import numpy as np
 
 from slimpack import _planner
+from slimpack.numbers import INT64, whole
 
 
 def as_lengths(lengths):
     """An int64 array of a list, tuple, array or tensor of whole numbers. Copies only what is no such
     array yet."""
-    array = np.asarray(lengths)
+    try:
+        array = np.asarray(lengths)
+    except ValueError as error:  # lists of several lengths
+        raise _planner.InvalidInput(f"lengths are no list of numbers: {error}") from None
     if array.ndim != 1:
         raise _planner.InvalidInput(
             f"lengths have {array.ndim} dimensions, must have 1; give one number for each sequence")
     if array.size and array.dtype.kind not in "iu":
         raise _planner.InvalidInput(
             f"lengths are of type {array.dtype}, must be whole numbers; convert them to int64")
+    if array.size and array.max() > INT64:
+        raise _planner.InvalidInput(f"lengths[{array.argmax()}] is {array.max()}, must be at most {INT64}")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
@@ -34,4 +40,4 @@ def length_statistics(lengths):
 def split_documents(lengths, context):
     """The lengths of consecutive sequences of at most `context` tokens, document by document; only the
     last sequence of a document may be shorter."""
-    return _planner.split_documents(as_lengths(lengths), context)
+    return _planner.split_documents(as_lengths(lengths), whole("context", context, 1, INT64))

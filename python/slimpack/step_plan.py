@@ -7,6 +7,7 @@ from pathlib import Path
 
 from slimpack import _planner
 from slimpack.files import read_text
+from slimpack.numbers import INT64, whole
 
 
 class StepPlan:
@@ -163,8 +164,8 @@ class StepPlan:
         """
         count = len(self.lengths)
         return self._native.chrome_trace(
-            list(timelines), list(range(count) if documents is None else documents),
-            [0] * count if begins is None else list(begins))
+            list(timelines), *_places(range(count) if documents is None else documents,
+                                      [0] * count if begins is None else begins))
 
     def measured_step(self, timeline, step, device, documents, begins):
         """JSON text of `measured.json`, which `slimpack report` reads beside the plan.
@@ -173,7 +174,8 @@ class StepPlan:
         device: what it ran on, such as "cuda:0".
         documents, begins: as of chrome_trace.
         """
-        return self._native.measured_step(timeline, step, device, list(documents), list(begins))
+        return self._native.measured_step(timeline, whole("step", step, 1, INT64), device,
+                                          *_places(documents, begins))
 
     def __str__(self):
         return self._native.report()
@@ -185,6 +187,12 @@ class StepPlan:
 
     def _repr_html_(self):
         return f"<pre>{self}</pre>{_planner.timelines_svg([('', self.timeline())])}"
+
+
+def _places(documents, begins):
+    """Whose tokens the sequences are, as lists of int."""
+    return ([whole("a document's number", document, 0, INT64) for document in documents],
+            [whole("begins", begin, 0, INT64) for begin in begins])
 
 
 def simulate(step):

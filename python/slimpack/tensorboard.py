@@ -8,19 +8,20 @@ Every number in metrics.jsonl is a scalar of the same name at its step; of figur
 largest. Event files of an earlier conversion are replaced.
 """
 
-import argparse
 import json
 import signal
 import sys
 import time
 from pathlib import Path
 
+from slimpack import InvalidInput
+from slimpack.command_line import INTERRUPTED, end, exit_code
+from slimpack.numbers import INT64
+from slimpack.one_line_parser import OneLineParser
+from slimpack.text.errors import shown
+
 NOT_SCALARS = ("step", "unix_ms")
 INTERVAL = 1.0  # seconds between two looks at a file that is followed
-
-
-class CannotConvert(Exception):
-    """In one line: what is wrong, and what to do."""
 
 
 class MetricsFile:
@@ -51,18 +52,21 @@ class MetricsFile:
         self.lines += 1
         try:
             line = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             line = None
-        if not isinstance(line, dict) or type(line.get("step")) is not int:
-            raise CannotConvert(
-                f"{self.file}:{self.lines}: no line of metrics (a JSON object with a step); name the "
+        step = line.get("step") if isinstance(line, dict) else None
+        if type(step) is not int or not 0 <= step <= INT64:
+            raise InvalidInput(
+                f"{shown(self.file)}:{self.lines}: no line of metrics (a JSON object with a step); name the "
                 "folder that a training run has written to (output.dir)"
             )
         return line
 
 
 def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Of an event file, which has numbers of 64 bits."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not (
+        isinstance(value, int) and abs(value) > INT64)
 
 
 def scalars(line):
@@ -80,7 +84,7 @@ def open_events(folder):
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise CannotConvert(f"{error}; install what is missing: pip install tensorboard") from error
+        raise InvalidInput(f"{error}; install what is missing: pip install tensorboard") from error
     for old in folder.glob("events.out.tfevents.*"):
         old.unlink()
     # A TensorBoard that is watching forgets what it had from the files before.
@@ -99,8 +103,8 @@ def convert(metrics, events):
     try:
         lines = MetricsFile(metrics).read()
     except FileNotFoundError as error:
-        raise CannotConvert(
-            f"{metrics} is not there; name the folder that a training run writes to (output.dir), or "
+        raise InvalidInput(
+            f"{shown(metrics)} is not there; name the folder that a training run writes to (output.dir), or "
             "wait for its first step with --follow"
         ) from error
     with open_events(events) as writer:
@@ -142,31 +146,25 @@ def follow(metrics, events):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(
-        prog="python -m slimpack.tensorboard",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = OneLineParser(prog="python -m slimpack.tensorboard", description=__doc__)
     parser.add_argument("run", metavar="RUN_DIR", type=Path, help="output.dir of the run")
     parser.add_argument("--follow", action="store_true", help="go on with what the run writes")
     return parser.parse_args(argv)
 
 
 def main(argv=None):
+    """Converts as the arguments say. Returns the exit code."""
     options = parse(argv)
     files = options.run / "metrics.jsonl", options.run / "tensorboard"
-    try:
+
+    def work():
         if not options.follow:
-            convert(*files)
-            return 0
+            return convert(*files)
         follow(*files)
-    except (CannotConvert, OSError) as error:
-        print(f"slimpack: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        pass
-    return 130
+        return INTERRUPTED
+
+    return exit_code(work)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

@@ -7,29 +7,18 @@
 The run configuration is that of `slimpack train`; pp × dp × tp must be the number of processes.
 """
 
-import argparse
 import datetime
 import os
-import sys
 
-# The end of a job is told in one line; PyTorch would add a page for every connection. It reads this
-# once, when it is imported.
-os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-
-from slimpack import InvalidInput, runtime  # noqa: E402
-from slimpack.connections import connecting_late  # noqa: E402
-from slimpack.own_gpu import INVALID_INPUT, take_gpu  # noqa: E402
+from slimpack import InvalidInput, runtime
+from slimpack.command_line import INVALID, end, exit_code, say
+from slimpack.numbers import INT32
+from slimpack.one_line_parser import OneLineParser
+from slimpack.text.errors import require_text
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(
-        prog="python -m slimpack.worker",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = OneLineParser(prog="python -m slimpack.worker", description=__doc__)
     parser.add_argument("config", metavar="RUN.toml", help="run configuration")
     parser.add_argument(
         "--set",
@@ -56,22 +45,37 @@ def parse(argv):
         metavar="FOLDER",
         help="start from the weights in this folder of a Hugging Face model",
     )
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    for name in ("config", "resume", "init"):
+        require_text(name, getattr(options, name))
+    for override in options.set:
+        require_text("--set", override)
+    return options
 
 
 def place():
     """Rank and number of processes, which torchrun puts into the environment."""
     missing = [name for name in ("RANK", "WORLD_SIZE") if name not in os.environ]
     if missing:
-        sys.exit(
-            f"slimpack: {' and '.join(missing)} not in the environment; start the workers with torchrun "
+        raise InvalidInput(
+            f"{' and '.join(missing)} not in the environment; start the workers with torchrun "
             "(slimpack train runs all ranks in one process)"
         )
+    for name in ("RANK", "WORLD_SIZE"):
+        text = os.environ[name]
+        if not text.isdecimal() or len(text) > 10 or int(text) > INT32:
+            raise InvalidInput(f"{name} is '{text}' in the environment, must be a whole number; start the "
+                               "workers with torchrun")
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def connect(groups, device, timeout):
     """A process group for each of the rank's groups; the names that torch gave them."""
+    import torch
+    import torch.distributed as dist
+
+    from slimpack.connections import connecting_late
+
     with connecting_late():
         # What the runtime itself has to say stays on the CPU.
         dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
@@ -94,9 +98,16 @@ def connect(groups, device, timeout):
 
 
 def main(argv=None):
-    options = parse(argv)
-    native = runtime.load()
+    """Trains as the arguments and the environment say. Returns the exit code."""
+    return exit_code(lambda: train(parse(argv)))
+
+
+def train(options):
+    # The end of a job is told in one line; PyTorch would add a page for every connection. It reads
+    # this once, when it is imported.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     rank, ranks = place()
+    native = runtime.load()
     arguments = native.TrainArguments()
     arguments.config = options.config
     arguments.overrides = options.set
@@ -108,19 +119,21 @@ def main(argv=None):
     except InvalidInput as error:
         # Once for each machine: the others may have what this one lacks, and wait for it.
         if rank == 0:
-            print(f"slimpack: {error}", file=sys.stderr)
+            say(str(error))
         elif os.environ.get("LOCAL_RANK") == "0":
-            print(f"slimpack: rank {rank}: {error}", file=sys.stderr)
-        return INVALID_INPUT
+            say(f"rank {rank}: {error}")
+        return INVALID
     if needs.device == "cuda":
+        from slimpack.own_gpu import take_gpu
         take_gpu("set train.device to cpu")
     timeout = datetime.timedelta(seconds=needs.timeout)
     names = connect(needs.groups, needs.device, timeout) if ranks > 1 else []
     native.run_process(arguments, rank, needs.groups, names)
     if ranks > 1:
+        import torch.distributed as dist
         dist.destroy_process_group()
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

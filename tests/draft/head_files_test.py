@@ -132,7 +132,7 @@ def test_layers_of_the_target(layers, wanted):
 
 @pytest.mark.parametrize("change, words", [
     ({"hidden_size": None}, ["hidden_size is missing"]),
-    ({"hidden_size": 0}, ["hidden_size is 0", "from 1 on"]),
+    ({"hidden_size": 0}, ["hidden_size is 0", "from 1 to"]),
     ({"num_key_value_heads": 3}, ["num_attention_heads is 4", "multiple", "3"]),
     ({"head_dim": 3}, ["head_dim is 3", "even"]),
     ({"rms_norm_eps": "small"}, ["rms_norm_eps is 'small'"]),

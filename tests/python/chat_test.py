@@ -292,7 +292,7 @@ def test_a_template_that_fails_is_told_in_one_line(folder, template, message):
     ("hello", "a chat has no message"),
     (["hello"], "'hello' is no message"),
     ([{"role": "user", "content": b"x"}], "messages of a chat hold a bytes"),
-    ([{"role": "user", "content": "\ud800"}], "which is no character"),
+    ([{"role": "user", "content": "\ud800"}], "is no UTF-8 text"),
 ])
 def test_what_are_no_messages_is_refused(folder, messages, message):
     made = folder({"tokenizer_config.json": config_of(CHATML)})

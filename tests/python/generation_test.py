@@ -194,16 +194,16 @@ def test_stop_strings_are_found_across_pieces_and_not_told():
 
 
 @pytest.mark.parametrize("prompt, message", [
-    (b"alpha", "the prompt is bytes; give text"),
-    (bytearray(b"alpha"), "the prompt is bytes"),
-    (memoryview(b"alpha"), "the prompt is bytes"),
-    ([1.5, 2], "the prompt is a list, it must be text or a list of whole numbers"),
-    ([[1, 2]], "the prompt is a list"),
-    ({1: 2}, "the prompt is a dict"),
-    ({1, 2}, "the prompt is a set"),
-    (None, "the prompt is a NoneType"),
-    (7, "the prompt is a int"),
-    ("a\ud800", "which is no character; give UTF-8 text"),
+    (b"alpha", "prompt is bytes; give a text"),
+    (bytearray(b"alpha"), "prompt is bytes"),
+    (memoryview(b"alpha"), "prompt is bytes"),
+    ([1.5, 2], r"prompt\[0\] is 1.5, must be a whole number"),
+    ([1, [2]], r"prompt\[1\] is \[2\], must be a whole number"),
+    ({1: 2}, "prompt is neither a text nor a list of tokens"),
+    ({1, 2}, "prompt is neither"),
+    (None, "prompt is neither"),
+    (7, "prompt is neither"),
+    ("a\ud800", "is no UTF-8 text .character 1 is"),
 ])
 def test_prompts_that_are_neither_text_nor_tokens_are_refused(tmp_path, prompt, message):
     save_model(tmp_path)

@@ -1,8 +1,7 @@
 """`slimpack draft …`: trains draft heads, lets a target write the data for it, and converts heads."""
 
-import sys
-
 from slimpack import InvalidInput
+from slimpack.command_line import end, exit_code
 from slimpack.draft import answers_command, convert_command, train_command
 from slimpack.one_line_parser import OneLineParser
 
@@ -19,7 +18,6 @@ EPILOG = """examples:
   # Quicker, and less good: a head learns from text
   slimpack draft train --target SmolLM2 --data corpus --out head
 """
-FAILED, INVALID, INTERRUPTED = 1, 2, 130  # exit codes
 
 
 def make_parser():
@@ -34,23 +32,16 @@ def main(argv=None):
     """Runs the command. The exit code: 0, 1 for a run that failed on good input, 2 for bad input, 130
     for one that was interrupted."""
     options = make_parser().parse_args(argv)
-    try:
-        return options.run(options)
-    except InvalidInput as error:
-        print(f"slimpack: {error}", file=sys.stderr)
-        return INVALID
-    except ImportError as error:
-        print(f"slimpack: draft heads need torch, transformers and safetensors ({error}); pip install "
-              "'slimpack[draft]'", file=sys.stderr)
-        return INVALID
-    except (OSError, RuntimeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        print(f"slimpack: failed: {reason}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        print("slimpack: stopped on request; the same command goes on from here", file=sys.stderr)
-        return INTERRUPTED
+
+    def work():
+        try:
+            return options.run(options)
+        except ImportError as error:
+            raise InvalidInput(f"draft heads need torch, transformers and safetensors ({error}); pip install "
+                               "'slimpack[draft]'") from error
+
+    return exit_code(work, stopped="stopped on request; the same command goes on from here")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

@@ -9,9 +9,11 @@ import json
 from pathlib import Path
 
 from slimpack import InvalidInput
+from slimpack.numbers import INT32, whole
 
 _DEFAULT_THETA = 10000.0  # of Llama; published heads leave it away
 _DEFAULT_EPS = 1e-6
+_LAYERS = "eagle_aux_hidden_state_layer_ids"
 
 STEPS = 7  # guesses in a row of training-time test, as EAGLE-3 is trained
 
@@ -49,13 +51,14 @@ class HeadConfig:
         for name in ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads",
                      "head_dim", "vocab_size", "draft_vocab_size", "target_hidden_size",
                      "max_position_embeddings"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise InvalidInput(f"{name} is {value!r}, must be a whole number from 1 on")
+            whole(name, getattr(self, name), 1, INT32)
         for name in ("rms_norm_eps", "rope_theta"):
             value = getattr(self, name)
             if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
                 raise InvalidInput(f"{name} is {value!r}, must be a number above 0")
+        for name in ("norm_before_residual", "fc_norm", "norm_output"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInput(f"{name} is {getattr(self, name)!r}, must be true or false")
         if self.num_attention_heads % self.num_key_value_heads:
             raise InvalidInput(f"num_attention_heads is {self.num_attention_heads}, must be a multiple "
                                f"of num_key_value_heads, which is {self.num_key_value_heads}")
@@ -76,18 +79,31 @@ def default_target_layers(layers):
 
 def read_config(folder):
     """The HeadConfig of a folder's config.json. Raises InvalidInput."""
+    values = config_values(folder)
+    try:
+        return _config_of(values)
+    except InvalidInput as error:
+        raise InvalidInput(f"'{Path(folder) / 'config.json'}': {error}") from None
+
+
+def config_values(folder):
+    """The JSON object in a folder's config.json. Raises InvalidInput."""
     file = Path(folder) / "config.json"
     try:
         values = json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidInput(f"cannot read '{file}': {reason}; give the folder of a draft head") from None
     if not isinstance(values, dict):
         raise InvalidInput(f"'{file}' holds no JSON object; give the folder of a draft head")
-    try:
-        return _config_of(values)
-    except InvalidInput as error:
-        raise InvalidInput(f"'{file}': {error}") from None
+    return values
+
+
+def own_keys(config):
+    """What a config.json in EAGLE-3's own form says where it has a key, and not elsewhere."""
+    keys = ["hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim",
+            "vocab_size", "draft_vocab_size", "rms_norm_eps", "rope_theta"]
+    return keys if config.target_layers is None else [*keys, _LAYERS]
 
 
 def config_json(config):
@@ -110,9 +126,7 @@ def config_json(config):
 
 
 def _config_of(values):
-    of_layer = values.get("transformer_layer_config") or {}
-    if not isinstance(of_layer, dict):
-        raise InvalidInput("transformer_layer_config is no JSON object; take a complete head")
+    of_layer = _object(values, "transformer_layer_config")
     kind = values.get("speculators_model_type", "eagle3")
     if kind != "eagle3":
         raise InvalidInput(f"speculators_model_type is {kind!r}, must be 'eagle3'")
@@ -135,6 +149,14 @@ def _config_of(values):
         "target_layers": _target_layers_of(merged)})
 
 
+def _object(values, name):
+    """Of a key that may be missing or null."""
+    value = values.get(name) or {}
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{name} is no JSON object; take a complete head")
+    return value
+
+
 def _refuse_unknown_kinds(merged):
     """Features of other heads that change what a head computes."""
     for name, default in (("num_hidden_layers", 1), ("hidden_act", "silu"), ("attention_bias", False),
@@ -142,7 +164,7 @@ def _refuse_unknown_kinds(merged):
         value = merged.get(name, default)
         if value != default:
             raise InvalidInput(f"{name} is {value!r}, must be {default!r}; such heads are not supported")
-    use = (merged.get("eagle_config") or {}).get("use_aux_hidden_state", True)
+    use = _object(merged, "eagle_config").get("use_aux_hidden_state", True)
     if not use:
         raise InvalidInput("use_aux_hidden_state is false: a head of one hidden state is EAGLE-2's or "
                            "EAGLE-1's; take an EAGLE-3 head")
@@ -150,7 +172,7 @@ def _refuse_unknown_kinds(merged):
 
 def _theta_of(merged):
     """rope_theta: beside the other keys, or in transformers' rope_parameters."""
-    parameters = merged.get("rope_parameters") or merged.get("rope_scaling") or {}
+    parameters = _object(merged, "rope_parameters") or _object(merged, "rope_scaling")
     kind = parameters.get("rope_type", parameters.get("type", "default"))
     if kind != "default":
         raise InvalidInput(f"the RoPE scaling is {kind!r}, must be none; such heads are not supported")
@@ -158,11 +180,10 @@ def _theta_of(merged):
 
 
 def _target_layers_of(merged):
-    name = "eagle_aux_hidden_state_layer_ids"
-    layers = merged.get(name) or (merged.get("eagle_config") or {}).get(name)
+    layers = merged.get(_LAYERS) or _object(merged, "eagle_config").get(_LAYERS)
     if not layers:
         return None
-    if (not isinstance(layers, list) or len(layers) != 3
-            or not all(isinstance(layer, int) and layer >= 0 for layer in layers)):
-        raise InvalidInput(f"{name} is {layers!r}, must be three layers of the target")
+    if (not isinstance(layers, list) or len(layers) != 3 or not all(
+            type(layer) is int and layer >= 0 for layer in layers) or sorted(layers) != layers):
+        raise InvalidInput(f"{_LAYERS} is {layers!r}, must be three layers of the target in ascending order")
     return tuple(layers)

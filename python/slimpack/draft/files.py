@@ -1,6 +1,7 @@
 """Reads and writes the folders of draft heads: config.json beside model.safetensors or
 pytorch_model.bin, with the tensor names of EAGLE-3 (`midlayer.`) or of speculators (`layers.0.`)."""
 
+import contextlib
 import os
 import pickle
 from pathlib import Path
@@ -8,11 +9,13 @@ from pathlib import Path
 import torch
 
 from slimpack import InvalidInput
-from slimpack.draft.config import config_json, read_config
+from slimpack.draft.config import config_json, config_values, own_keys, read_config
 from slimpack.draft.head import DraftHead
+from slimpack.text.errors import shown
 from slimpack.torch.alignment import aligned
 
 _SAFETENSORS, _PICKLED = "model.safetensors", "pytorch_model.bin"
+_MAPS = ("d2t", "t2d")  # between the vocabularies of head and target
 _COMPUTED = ("rotary_emb.inv_freq",)  # ends of names that some files have and nobody needs
 
 
@@ -25,15 +28,9 @@ def load_head(folder, target=None, dtype=torch.float32):
     folder = Path(folder)
     config = read_config(folder)
     file, tensors = _tensors_in(folder)
-    try:
-        with torch.device("meta"):
-            head = DraftHead(config, own_embedding="embed_tokens.weight" in tensors)
-        _add_vocabulary(tensors, config)
-        _require_names(tensors, head)
-        head.load_state_dict({name: aligned(tensor if name in ("d2t", "t2d") else tensor.to(dtype))
-                              for name, tensor in tensors.items()}, assign=True)
-    except InvalidInput as error:
-        raise InvalidInput(f"'{file}': {error}") from None
+    head = _require_sound(file, tensors, config)
+    head.load_state_dict({name: aligned(tensor if name in _MAPS else tensor.to(dtype))
+                          for name, tensor in tensors.items()}, assign=True)
     for name, parameter in head.named_parameters():
         parameter.requires_grad_(not name.startswith("embed_tokens"))
     if target is not None:
@@ -42,6 +39,35 @@ def load_head(folder, target=None, dtype=torch.float32):
         except InvalidInput as error:
             raise InvalidInput(f"'{folder}': {error}") from None
     return head
+
+
+def require_own_form(folder):
+    """Raises InvalidInput unless the folder holds a head that load_head accepts, in the form that save_head
+    writes, which `slimpack generate` reads. Reads no weights."""
+    from safetensors import safe_open
+
+    folder = Path(folder)
+    config, values = read_config(folder), config_values(folder)
+    file = folder / _SAFETENSORS
+    if not file.exists():
+        _require_any(folder)
+        raise _of_other_form(folder, f"it has {_PICKLED}")
+    with _reading(file), safe_open(file, "pt") as stored:
+        named = stored.keys()
+        raw = {name: stored.get_tensor(name) if name in _MAPS else
+               torch.empty(stored.get_slice(name).get_shape(), device="meta") for name in named}
+    tensors = _by_own_name(raw)
+    _require_sound(file, tensors, config)
+    other = sorted(raw.keys() - tensors.keys() - {name for name in raw if name.endswith(_COMPUTED)})
+    lacks = [name for name in own_keys(config) if name not in values]
+    if other or "d2t" not in raw or lacks:
+        raise _of_other_form(folder, f"it has {other[0]}" if other else
+                             f"its config.json lacks {lacks[0]}" if lacks else "it has no d2t")
+
+
+def _of_other_form(folder, sign):
+    return InvalidInput(f"'{shown(folder)}' is a head in another published form ({sign}); make EAGLE-3's form of "
+                        f"it: slimpack draft convert {shown(folder)} --out FOLDER")
 
 
 def save_head(head, folder):
@@ -80,35 +106,59 @@ def require_fit(head, target):
                            f"not the target's {target.hidden_size}; take a complete head")
 
 
+def _require_sound(file, tensors, config):
+    """Adds the maps of the vocabulary that are missing. Returns the DraftHead, without weights."""
+    try:
+        with torch.device("meta"):
+            head = DraftHead(config, own_embedding="embed_tokens.weight" in tensors)
+        _add_vocabulary(tensors, config)
+        _require_names(tensors, head)
+    except InvalidInput as error:
+        raise InvalidInput(f"'{file}': {error}") from None
+    return head
+
+
 def _tensors_in(folder):
     """(file, tensors by EAGLE-3's name)."""
+    _require_any(folder)
     file = folder / _SAFETENSORS
     if not file.exists():
         file = folder / _PICKLED
-    if not file.exists():
-        raise InvalidInput(f"'{folder}' has neither {_SAFETENSORS} nor {_PICKLED}; give the folder of a "
-                           "draft head")
-    try:
+    with _reading(file):
         raw = _read(file)
-    except (OSError, ValueError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InvalidInput(f"cannot read '{file}': {reason}; copy the head again") from None
     if not isinstance(raw, dict) or not all(isinstance(t, torch.Tensor) for t in raw.values()):
         raise InvalidInput(f"'{file}' holds no tensors by name; give the folder of a draft head")
-    return file, {_own_name(name): tensor for name, tensor in raw.items()
-                  if not name.endswith(_COMPUTED)}
+    return file, _by_own_name(raw)
+
+
+def _require_any(folder):
+    if not any((folder / name).exists() for name in (_SAFETENSORS, _PICKLED)):
+        raise InvalidInput(f"'{folder}' has neither {_SAFETENSORS} nor {_PICKLED}; give the folder of a "
+                           "draft head")
+
+
+@contextlib.contextmanager
+def _reading(file):
+    """Tells in one line that a file cannot be read."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, EOFError, SafetensorError, pickle.UnpicklingError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InvalidInput(f"cannot read '{file}': {reason}; copy the head again") from None
 
 
 def _read(file):
     if file.name == _PICKLED:
         return torch.load(file, map_location="cpu", weights_only=True)
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
-        return load_file(file)
-    except SafetensorError as error:
-        raise ValueError(str(error)) from None
+    return load_file(file)
+
+
+def _by_own_name(raw):
+    return {_own_name(name): tensor for name, tensor in raw.items() if not name.endswith(_COMPUTED)}
 
 
 def _own_name(name):

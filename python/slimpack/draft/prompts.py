@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slimpack import IndexedDataset, InvalidInput
 from slimpack.generation.chat import Chat
-from slimpack.generation.texts import BYTE_VOCABULARY, invalid_input, json_of, text_of
+from slimpack.generation.texts import BYTE_VOCABULARY, json_of, text_of
 from slimpack.text.documents import decoded, lines_in, require_characters, shortened, value_of
 from slimpack.text.errors import shown
 from slimpack.text.inputs import ending_format, is_object
@@ -45,8 +45,7 @@ def read_prompts(path, encoder, field, prompt_tokens, count):
         prompts = Prompts([dataset[number][:prompt_tokens].tolist() for number in numbers],
                           [f"'{shown(path)}': document {number}" for number in numbers])
     else:
-        with invalid_input():
-            asked = list(_texts(str(path), field, count))
+        asked = list(_texts(str(path), field, count))
         encode = encoder() if asked else None
         prompts = Prompts([_encoded(encode, prompt, place) for place, prompt in asked],
                           [place for place, _ in asked])

@@ -1,6 +1,5 @@
 """Text from a trained model."""
 
-import operator
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from slimpack import InvalidInput, runtime
 from slimpack.generation.chat import Chat
 from slimpack.generation.stops import StopStrings
 from slimpack.generation.texts import text_of
+from slimpack.numbers import ANY_WHOLE, UINT64, real, token_ids, whole
 
 
 @dataclass(frozen=True)
@@ -91,12 +91,16 @@ class Generator:
         self.dtype = dtype
         guessing = self.native.DraftSettings()
         guessing.ngrams, guessing.head = drafts_of(draft)
+        if guessing.head:
+            require_head(guessing.head)
         guessing.rule = draft_rule
-        guessing.depth, guessing.rows, guessing.width = draft_depth, draft_rows, draft_width
+        for name, value in (("depth", draft_depth), ("rows", draft_rows), ("width", draft_width)):
+            setattr(guessing, name, None if value is None else whole(f"draft_{name}", value, *ANY_WHOLE))
         self.model = self.native.Generator(os.fspath(self.folder), dtype, device, guessing)
         self.sparse = sparse
         if sparse is not None:
-            self.model.use_sparse(sparse, list(measured_heads))
+            self.model.use_sparse(sparse, [whole("a measured head", head, *ANY_WHOLE)
+                                           for head in measured_heads])
         self.texts = text_of(self.folder, self.model.vocabulary, tokenizer)
 
     def forget(self):
@@ -146,23 +150,24 @@ class Generator:
                                         prefill_slice)
         if isinstance(prompts, (str, bytes)):
             raise InvalidInput("the prompts are one text; give a list of prompts")
-        asked = [self.native.BatchPrompt(self.tokens_of(prompt), seed + number)
+        asked = [self.native.BatchPrompt(self.tokens_of(prompt), (settings.seed + number) % (UINT64 + 1))
                  for number, prompt in enumerate(prompts)]
         answers = [Answer(self.texts, stop, on_text and partial(on_text, number))
                    for number in range(len(asked))]
-        made = self.model.generate_batch(asked, batch, settings,
+        made = self.model.generate_batch(asked, whole("batch", batch, *ANY_WHOLE), settings,
                                          lambda number, token: answers[number].hear(token))
         return [answer.finish(one) for answer, one in zip(answers, made, strict=True)]
 
     def tokens_of(self, prompt):
-        return self.texts.encode(prompt) if isinstance(prompt, str) else tokens_in(prompt)
+        return self.texts.encode(prompt) if isinstance(prompt, str) else token_ids("prompt", prompt)
 
     def native_settings(self, max_new_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos,
                         prefill_slice):
         settings = self.native.GenerateSettings()
-        settings.max_new_tokens = max_new_tokens
-        settings.temperature, settings.seed = temperature, seed
-        settings.top_k, settings.top_p, settings.min_p = top_k, top_p, min_p
+        settings.max_new_tokens = whole("max_new_tokens", max_new_tokens, *ANY_WHOLE)
+        settings.temperature, settings.seed = real("temperature", temperature), whole("seed", seed, 0, UINT64)
+        settings.top_k = whole("top_k", top_k, *ANY_WHOLE)
+        settings.top_p, settings.min_p = real("top_p", top_p), real("min_p", min_p)
         settings.stop_tokens = [] if ignore_eos else list(self.texts.end_tokens)
         self.set_slice(settings, prefill_slice)
         return settings
@@ -170,17 +175,16 @@ class Generator:
     def score(self, text, *, skip=1, prefill_slice=None):
         """Σ −log p in nats of the tokens of a text, or of a list of tokens, each given all before it; the
         first `skip` are not counted. Divide by log(2) and the bytes that are counted for bits per byte."""
-        tokens = self.tokens_of(text)
         settings = self.native.GenerateSettings()
         self.set_slice(settings, prefill_slice)
-        return self.model.nats(tokens, max(1, skip), settings)
+        return self.model.nats(self.tokens_of(text), max(1, whole("skip", skip, *ANY_WHOLE)), settings)
 
     def set_slice(self, settings, prefill_slice):
         """Keys are chosen anew for each slice, which pays for slices of some thousand tokens."""
         if prefill_slice is None and self.sparse is not None:
             prefill_slice = SPARSE_SLICE
         if prefill_slice is not None:
-            settings.prefill_slice = prefill_slice
+            settings.prefill_slice = whole("prefill_slice", prefill_slice, *ANY_WHOLE)
 
 
 SPARSE_SLICE = 2048
@@ -195,19 +199,6 @@ def drafts_of(draft):
     return "ngram" in given, heads[0] if heads else ""
 
 
-def tokens_in(prompt):
-    """A list of the numbers of tokens. Bytes are numbers, too, but mean text."""
-    if isinstance(prompt, (bytes, bytearray, memoryview)):
-        raise InvalidInput("the prompt is bytes; give text (bytes.decode()) or a list of tokens")
-    try:
-        if isinstance(prompt, (dict, set, frozenset)):
-            raise TypeError
-        return [operator.index(token) for token in prompt]
-    except TypeError:
-        raise InvalidInput(f"the prompt is a {type(prompt).__name__}, it must be text or a list of whole "
-                           "numbers, the tokens") from None
-
-
 def texts_in(stop):
     """A list of texts, of one or several."""
     stops = [stop] if isinstance(stop, (str, bytes)) else list(stop)
@@ -215,6 +206,16 @@ def texts_in(stop):
         if not isinstance(one, str):
             raise InvalidInput(f"stop has {one!r}, it must be a text or a list of texts")
     return stops
+
+
+def require_head(folder):
+    """Raises InvalidInput unless the folder holds a head that the runtime reads as it is."""
+    try:
+        from slimpack.draft.files import require_own_form
+    except ImportError as error:
+        raise ImportError(f"draft heads need torch and safetensors ({error}); pip install "
+                          "'slimpack[draft]'") from error
+    require_own_form(folder)
 
 
 class Answer:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from slimpack._planner import InvalidInput
 from slimpack.generation.chat_environment import compiled
 from slimpack.generation.texts import json_of
-from slimpack.text.errors import BadInput, reading, shown
+from slimpack.text.errors import reading, shown
 
 CONFIG, FILE, FOLDER = "tokenizer_config.json", "chat_template.jinja", "additional_chat_templates"
 # Names under which a message's reasoning is given. Templates read the first.
@@ -95,8 +95,6 @@ def read_template(file):
     try:
         with reading(file, "chat template"):
             return file.read_text(encoding="utf-8")
-    except BadInput as error:
-        raise InvalidInput(str(error)) from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"'{shown(file)}' is no UTF-8 text (byte {error.start}); convert it") from error
 

@@ -12,10 +12,13 @@ import os
 import stat
 import sys
 
+from slimpack import runtime
 from slimpack._planner import InvalidInput
+from slimpack.command_line import end, exit_code
 from slimpack.generation import Generator
-from slimpack.one_line_parser import OneLineParser
-from slimpack.text.errors import shown
+from slimpack.numbers import INT32, UINT64
+from slimpack.one_line_parser import OneLineParser, whole_number
+from slimpack.text.errors import require_text, shown
 from slimpack.text.progress import counted
 
 EPILOG = """examples:
@@ -33,7 +36,11 @@ EPILOG = """examples:
 """
 
 
+MOST_THREADS = 1024  # libraries that start many more end the process
+
+
 def make_parser(prog):
+    number = whole_number(1, INT32, "number")
     parser = OneLineParser(prog=prog, description=__doc__, epilog=EPILOG.format(prog=prog))
     parser.add_argument("model", metavar="MODEL", help="folder of the model")
     asked = parser.add_argument_group("what to go on from")
@@ -46,15 +53,17 @@ def make_parser(prog):
     how = parser.add_argument_group("how to choose tokens")
     how.add_argument("--temperature", type=float, default=0.0, metavar="T",
                      help="0 takes the likeliest token (default), 1 draws by the model's probabilities")
-    how.add_argument("--top-k", type=int, default=0, metavar="K",
+    how.add_argument("--top-k", type=whole_number(0, INT32, "number of tokens"), default=0, metavar="K",
                      help="draws from the K likeliest tokens (default: all)")
     how.add_argument("--top-p", type=float, default=1.0, metavar="P",
                      help="draws from the likeliest tokens that have probability P together (default: 1)")
     how.add_argument("--min-p", type=float, default=0.0, metavar="P",
                      help="leaves out tokens below P times the likeliest one's probability (default: 0)")
-    how.add_argument("--seed", type=int, default=0, metavar="N", help="of the drawing (default: 0)")
+    how.add_argument("--seed", type=whole_number(0, UINT64, "seed"), default=0, metavar="N",
+                     help="of the drawing (default: 0)")
     ends = parser.add_argument_group("when to end")
-    ends.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help="default: 256")
+    ends.add_argument("--max-new-tokens", type=number, default=256, metavar="N",
+                      help="default: 256")
     ends.add_argument("--stop", action="append", default=[], metavar="TEXT",
                       help="ends the answer before this text; may be given several times")
     ends.add_argument("--ignore-eos", action="store_true", help="goes on where the model would end")
@@ -63,8 +72,9 @@ def make_parser(prog):
     run.add_argument("--dtype", default="auto", choices=["auto", "fp32", "bf16", "fp64"],
                      help="numbers to compute in (default: bf16 where the processor has it, else fp32)")
     run.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="default: cpu")
-    run.add_argument("--threads", type=int, metavar="N", help="default: one for each core")
-    run.add_argument("--prefill-slice", type=int, metavar="N",
+    run.add_argument("--threads", type=whole_number(1, MOST_THREADS, "number of threads"), metavar="N",
+                     help="default: one for each core")
+    run.add_argument("--prefill-slice", type=number, metavar="N",
                      help="tokens of the prompt that go through the model at once (default: 1024); "
                      "fewer take less memory")
     run.add_argument("--sparse", metavar="METHOD",
@@ -77,6 +87,7 @@ def make_parser(prog):
 
 
 def add_draft_options(parser):
+    number = whole_number(1, INT32, "number")
     draft = parser.add_argument_group(
         "how to guess tokens", "A draft guesses a tree of the next tokens, and the model verifies it in\n"
         "  one pass. What is right stays: the answer is the same, and often faster.")
@@ -88,13 +99,13 @@ def add_draft_options(parser):
                        help="how large trees are: 'expected' measures, takes what promises most tokens a "
                        "second, and stops guessing where that is faster (default); 'fixed' takes the same "
                        "size each time; 'heterospec' goes by the draft's entropy")
-    draft.add_argument("--draft-depth", type=int, metavar="N",
-                       help="guesses one after the other (default: 6; expected: at most 16)")
-    draft.add_argument("--draft-rows", type=int, metavar="N",
-                       help="rows that the model verifies together, the last token and its guesses "
-                       "(default: 60; expected: at most 64)")
-    draft.add_argument("--draft-width", type=int, metavar="N",
-                       help="guesses after each token (default: 10)")
+    draft.add_argument("--draft-depth", type=number, metavar="N",
+                       help="guesses one after the other, at most 40 (default: 6; 'expected' takes up to 16)")
+    draft.add_argument("--draft-rows", type=number, metavar="N",
+                       help="rows that the model verifies together, the last token and its guesses, "
+                       "at most 256 (default: 60; 'expected' takes up to 64)")
+    draft.add_argument("--draft-width", type=number, metavar="N",
+                       help="guesses after each token, at most 64 (default: 10)")
 
 
 DRAFT_OPTIONS = ("draft_rule", "draft_depth", "draft_rows", "draft_width")
@@ -114,8 +125,8 @@ def read_prompt(options):
     if options.prompt is not None and options.file is not None:
         raise InvalidInput("PROMPT and --file both give a prompt; leave one away")
     if options.prompt is not None:
-        return options.prompt
-    if options.file is None and sys.stdin.isatty():
+        return require_text("PROMPT", options.prompt)
+    if options.file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise InvalidInput("no prompt; give one as PROMPT, with --file, or on standard input")
     name = "standard input" if options.file is None else options.file
     try:
@@ -130,12 +141,15 @@ def read_prompt(options):
 
 
 def use_threads(threads):
-    if threads is None:
-        return
-    if threads < 1:
-        raise InvalidInput(f"--threads is {threads}, it must be 1 or more")
+    """None: as many as the environment says (OMP_NUM_THREADS), or one for each core."""
+    native = runtime.load()
     import torch
-    torch.set_num_threads(threads)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    elif torch.get_num_threads() > MOST_THREADS:
+        raise InvalidInput(f"OMP_NUM_THREADS asks for {torch.get_num_threads()} threads; set it to "
+                           f"{MOST_THREADS} at most, or give --threads")
+    native.require_threads(torch.get_num_threads())  # whose library would end the process
 
 
 def figures(made):
@@ -218,16 +232,10 @@ def run(options):
 
 
 def main(argv=None, prog="slimpack generate"):
+    """Goes on from a prompt as the arguments say. Returns the exit code."""
     options = make_parser(prog).parse_args(argv)
-    try:
-        run(options)
-    except (InvalidInput, ImportError) as error:
-        print(f"slimpack: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    return exit_code(lambda: run(options))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main)

@@ -1,36 +1,17 @@
 """Text to tokens and back: a Hugging Face tokenizer, or bytes."""
 
 import codecs
-import contextlib
 from pathlib import Path
 
 from slimpack._planner import InvalidInput
 from slimpack.generation.pieces import TokenPieces
-from slimpack.text.errors import BadInput, shown
+from slimpack.text.errors import require_text, shown
 from slimpack.text.losses import Losses
 from slimpack.text.special_tokens import read_object, read_special_tokens
 from slimpack.text.tokenizer import end_of_document, load, read_tokenizer
 
 BYTE_VOCABULARY = 257  # the bytes and the end of a document
 BYTE_END = 256
-
-
-@contextlib.contextmanager
-def invalid_input():
-    """What reading text refuses, as the Python package says it."""
-    try:
-        yield
-    except BadInput as error:
-        raise InvalidInput(str(error)) from error
-
-
-def require_characters(text):
-    """Refuses lone surrogates: halves of characters, or bytes of the command line that are no UTF-8."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInput(f"the text holds {text[error.start]!r} at position {error.start}, which is no "
-                           "character; give UTF-8 text") from error
 
 
 class BytePieces:
@@ -55,11 +36,10 @@ class ByteText:
 
     def __init__(self, folder):
         self.folder = folder
-        with invalid_input():
-            self.special_tokens = read_special_tokens(folder).texts()
+        self.special_tokens = read_special_tokens(folder).texts()
 
     def encode(self, text, special=True):
-        require_characters(text)
+        require_text("the text", text)
         return list(text.encode())
 
     def lost(self, text):
@@ -79,12 +59,11 @@ class TokenizerText:
     """
 
     def __init__(self, path, end_tokens):
-        with invalid_input():
-            read = read_tokenizer(path, append=False)
-            self.tokenizer = load(read.json)
-            ids = self.tokenizer.get_vocab(with_added_tokens=True)
-            end, is_usual = (None, False) if end_tokens else end_of_document(shown(path), ids, read.special,
-                                                                             read.lacking)
+        read = read_tokenizer(path, append=False)
+        self.tokenizer = load(read.json)
+        ids = self.tokenizer.get_vocab(with_added_tokens=True)
+        end, is_usual = (None, False) if end_tokens else end_of_document(shown(path), ids, read.special,
+                                                                         read.lacking)
         self.folder = path if path.is_dir() else path.parent
         self.special_tokens = read.special.texts()
         self.lacking = {name: text for name, text in self.special_tokens.items()
@@ -97,7 +76,7 @@ class TokenizerText:
 
     def encode(self, text, special=True):
         """`special`: with the tokens that the tokenizer puts around every text."""
-        require_characters(text)
+        require_text("the text", text)
         try:
             return self.tokenizer.encode(text, add_special_tokens=special).ids
         except Exception as error:  # the library has no type of its own
@@ -115,8 +94,7 @@ class TokenizerText:
 
 def json_of(path):
     """Of a file in a model's folder; an empty dict where there is none."""
-    with invalid_input():
-        return read_object(path)
+    return read_object(path)
 
 
 def end_tokens(folder):

@@ -4,18 +4,21 @@ import contextlib
 import errno
 import os
 
+from slimpack._planner import InvalidInput
+
 REMEDIES = {
     errno.ENOSPC: "free some space and run the same command again: it goes on where it stopped",
     errno.EDQUOT: "free some space and run the same command again: it goes on where it stopped",
     errno.EFBIG: "raise the limit of file sizes (ulimit -f) and run the same command again",
 }
+FULL = (*REMEDIES, errno.EIO)  # why outputs end on good input
 
 
-class BadInput(Exception):
+class BadInput(InvalidInput):
     """In one line: the value, the rule it breaks and the remedy."""
 
 
-class Failed(Exception):
+class Failed(RuntimeError):
     """In one line: why a build on good input ended."""
 
 
@@ -26,6 +29,17 @@ class BadDocument(BadInput):
 def shown(path):
     """A path as messages have it: names may hold bytes that are no text."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def require_text(name, text):
+    """The text. Raises InvalidInput where it has a character that is none: half of a surrogate pair, which
+    also stands for a byte of an argument that is no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{name} is no UTF-8 text (character {error.start} is {text[error.start]!a}); "
+                           "convert it") from None
+    return text
 
 
 def cannot_read(path, what, error, remedy="check the path"):

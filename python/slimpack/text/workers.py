@@ -34,7 +34,12 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(theirs, tokenizer, field), daemon=True)
-        self.process.start()
+        # Ctrl-C is for this process. The new one inherits the mask, before it could ignore signals.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self.number = None  # of the batch that it has
 
@@ -108,14 +113,13 @@ class Dispatch:
         while self.given in self.finished:
             result = self.finished.pop(self.given)
             self.given += 1
-            if isinstance(result, BadDocument):
+            if isinstance(result, (BadDocument, Failed)):
                 raise result
             yield result
 
 
 def work(connection, tokenizer, field):
     """One worker: until nobody is at the other end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started it
     keep_to_one_thread()
     encoder = Encoder(tokenizer, field)
     try:
@@ -125,6 +129,8 @@ def work(connection, tokenizer, field):
                 result = encoder.encode(batch)
             except BadDocument as error:
                 result = error
+            except Exception as error:  # told by the process that started this one
+                result = Failed(f"a process that encodes ended: {type(error).__name__}: {error}")
             connection.send(result)
     except (EOFError, OSError):
         return
