@@ -45,7 +45,6 @@ tokens = 16384
 [train]
 steps = 10
 learning_rate = 1e-4
-min_learning_rate = 1e-5
 warmup_steps = 2
 clip_norm = 1.0
 [parallel]

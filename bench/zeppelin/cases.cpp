@@ -43,7 +43,9 @@ LayerPasses zoned_layer(const Cluster& cluster, const ModelShape& shape) {
   const double of_queries = cluster.hardware.attention_token_head_ns * heads;
   const double keys_values = 2 * kElement * static_cast<double>(shape.kv_width());
   const double hidden = 2 * kElement * static_cast<double>(shape.hidden_size);  // there and back
-  const double growth = cost.backward.per_pair / cost.forward.per_pair;
+  const LayerShape layer = DecoderShape(shape).layer(0);
+  const double growth = layer_attention_flops(layer, 1, Pass::kBackward).count() /
+                        layer_attention_flops(layer, 1, Pass::kForward).count();
   return {.forward = {cost.forward, of_queries, keys_values, hidden},
           // Gradients of keys and values travel with them.
           .backward = {cost.backward, of_queries * growth, 2 * keys_values, hidden}};

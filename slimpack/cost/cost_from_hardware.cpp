@@ -60,9 +60,12 @@ double pair_nanos(const Job& job, Pass pass) {
   return layer_attention_flops(job.layer, 1, pass).count() / speed * kNanosPerSecond / job.tp;
 }
 
-/// How much longer a pass takes than forward for a query token beyond its pairs: as for a pair.
+/// How much longer a pass takes than forward for a query token beyond its pairs: as much as it has
+/// more work. The speeds of the two passes say how fast pairs are, and do not count here: else a
+/// faster forward pass would make backward slower.
 double growth(const Job& job, Pass pass) {
-  return pair_nanos(job, pass) / pair_nanos(job, Pass::kForward);
+  return layer_attention_flops(job.layer, 1, pass).count() /
+         layer_attention_flops(job.layer, 1, Pass::kForward).count();
 }
 
 PackCost layer_cost(const Job& job, Pass pass) {
@@ -98,17 +101,19 @@ EdgeTime weight_gradient_time(const Job& job) {
 
 /// Norms read and write the hidden states twice; the activation reads gate and up and writes their
 /// product. These are three of a layer's about sixteen launches. linear_flops already includes this
-/// time, so it is capped at a small part of the products' time, whatever the bandwidth.
+/// time, so it is a part of the products' time: a byte takes as long as so many FLOPs of an H100
+/// (linear_flops ÷ memory_bandwidth), and all bytes a small part at most. If it were found by the
+/// bandwidth, layers that keep everything would save less with a faster memory, and take longer.
 EdgeTime elementwise_time(const Job& job) {
   constexpr double kShareOfLaunches = 3.0 / 16;
+  constexpr double kFlopsPerByte = 600e12 / 3.35e12;
   constexpr double kMostOfProducts = 0.1;
   const double numbers = 2 * static_cast<double>(job.layer.norms) * job.hidden() +
                          3 * static_cast<double>(job.layer.active_width());
-  const double time = numbers * job.element() * job.nanos_per_memory_byte() / job.tp;
-  const double products =
-      layer_linear_flops(job.layer, Tokens(1), Pass::kBackward).count() / job.hardware.linear_flops;
+  const double products = layer_linear_flops(job.layer, Tokens(1), Pass::kBackward).count();
+  const double flops = std::min(numbers * job.element() * kFlopsPerByte, kMostOfProducts * products);
   return {.per_pack = kShareOfLaunches * job.hardware.backward_overhead_us * kNanosPerMicro,
-          .per_token = std::min(time, kMostOfProducts * products * kNanosPerSecond / job.tp)};
+          .per_token = flops / job.hardware.linear_flops * kNanosPerSecond / job.tp};
 }
 
 /// The first stage's lookup. Each tensor-parallel rank owns a part of the vocabulary, writes every

@@ -4,6 +4,7 @@
 #include "slimpack/base/json_fields.h"
 #include "slimpack/cost/cost_fields.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 
@@ -222,6 +223,9 @@ double non_negative(const JsonFields& fields, const char* key) {
     invalid_input("{}: field \"{}\" is {}, but no time or error is negative; measure again",
                   fields.origin(), key, value);
   }
+  if (value > kLargestFigure)
+    invalid_input("{}: field \"{}\" is {}, but no time, rate or error is above {:g}; measure again",
+                  fields.origin(), key, value, kLargestFigure);
   return value;
 }
 

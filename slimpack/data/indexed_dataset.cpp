@@ -158,6 +158,12 @@ void IndexedDataset::check_sequences() const {
               s, length, token_bytes, offset, bin_bytes);
     end = offset + length * token_bytes;
   }
+  // Writers of this format end the .bin with the last sequence.
+  if (end != bin_bytes)
+    invalid_input(
+        "'{}' says that its sequences end at byte {}, but the .bin has {} bytes: the two files are "
+        "not of the same dataset, or one was written again; build or copy both again",
+        name_, end, bin_bytes);
 }
 
 void IndexedDataset::check_documents() const {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
+#include <utility>
 
 namespace slimpack {
 
@@ -50,6 +50,16 @@ std::span<const HardwareField> hardware_fields() {
 
 namespace {
 
+bool in_range(double value) {
+  return value >= kLeastFigure && value <= kLargestFigure;
+}
+bool in_range(Bytes value) {
+  return value > Bytes(0);
+}
+bool in_range(std::int32_t value) {
+  return value > 0;
+}
+
 double number(double value) {
   return value;
 }
@@ -62,12 +72,15 @@ double number(Bytes value) {
 std::vector<std::string> hardware_errors(const HardwareSpec& hardware) {
   std::vector<std::string> errors;
   for (const HardwareField& field : hardware_fields()) {
-    const double value =
-        std::visit([&](const auto figure) { return number(hardware.*figure); }, field.figure);
-    const bool large_enough = field.may_be_zero ? value >= 0 : value > 0;
-    if (!std::isfinite(value) || !large_enough)
-      errors.push_back(fmt::format("hardware.{} is {}, must be finite and {}", field.name, value,
-                                   field.may_be_zero ? "0 or more" : "above 0"));
+    const auto [value, good] = std::visit(
+        [&](const auto figure) {
+          return std::pair(number(hardware.*figure), in_range(hardware.*figure));
+        },
+        field.figure);
+    if (!good && !(field.may_be_zero && value == 0))
+      errors.push_back(fmt::format("hardware.{} is {}, must be finite and {}, from {:g} to {:g}",
+                                   field.name, value, field.may_be_zero ? "0 or more" : "above 0",
+                                   kLeastFigure, kLargestFigure));
   }
   return errors;
 }

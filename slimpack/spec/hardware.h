@@ -27,8 +27,7 @@ struct HardwareSpec {
   double attention_backward_flops = 579e12;  ///< likewise; backward attention is 2.5 × forward work
   double attention_slice_us = 23.56;         ///< per layer, slice and pass: a kernel launch
   /// Forward attention's time per query token and query head beyond its pairs (partly filled tiles,
-  /// reading Q and writing O). For backward it is multiplied by 2.5 and by the ratio of the speeds,
-  /// as the time per pair is.
+  /// reading Q and writing O). For backward it is multiplied by 2.5, as the work is.
   double attention_token_head_ns = 0.235;
   double forward_overhead_us = 60;    ///< per layer and MicroPack
   double backward_overhead_us = 120;  ///< likewise
@@ -71,7 +70,12 @@ struct HardwareField {
 /// Every field but the name, in the order of the struct.
 [[nodiscard]] std::span<const HardwareField> hardware_fields();
 
-/// One line per broken rule: every figure is finite and positive; overheads, latencies and
+/// The bounds of figures that are no bytes and no counts, but for those that may be 0. Beyond them
+/// times would leave the range of numbers.
+inline constexpr double kLeastFigure = 1e-9;
+inline constexpr double kLargestFigure = 1e30;
+
+/// One line per broken rule: every figure is within the bounds; overheads, latencies and
 /// host_bandwidth may be 0. Empty for a valid specification.
 [[nodiscard]] std::vector<std::string> hardware_errors(const HardwareSpec& hardware);
 

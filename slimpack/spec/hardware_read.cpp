@@ -26,8 +26,14 @@ struct Kind {
   std::function<std::string(const HardwareSpec&)> print;
 };
 
+constexpr RealRule kFigure{
+    "a number above 0, from 1e-9 to 1e30",
+    [](double x) { return x >= kLeastFigure && x <= kLargestFigure; }};
+constexpr RealRule kFigureOrZero{"a number of 0 or more: 0, or from 1e-9 to 1e30",
+                                 [](double x) { return x == 0 || kFigure.holds(x); }};
+
 Kind kind(double HardwareSpec::*figure, bool may_be_zero) {
-  const RealRule rule = may_be_zero ? kNotNegative : kAboveZero;
+  const RealRule rule = may_be_zero ? kFigureOrZero : kFigure;
   return {std::string(rule.text),
           [=](HardwareSpec& h, const ConfigEntry& e) { h.*figure = read_real(e, rule); },
           [=](const HardwareSpec& h) { return fmt::format("{}", h.*figure); }};

@@ -1,6 +1,8 @@
 #include "slimpack/spec/run_config.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -148,6 +150,23 @@ std::string_view to_string(LongDocumentsKind kind) {
 
 namespace {
 
+/// A value that no configuration can give: read_real refuses it.
+constexpr double kNotGiven = std::numeric_limits<double>::quiet_NaN();
+
+/// Without a minimum the rate falls to a tenth.
+void settle_learning_rates(TrainConfig& train, std::string_view origin) {
+  const TrainConfig defaults;
+  if (std::isnan(train.min_learning_rate))
+    train.min_learning_rate = train.learning_rate == defaults.learning_rate
+                                  ? defaults.min_learning_rate
+                                  : train.learning_rate / 10;
+  if (train.min_learning_rate > train.learning_rate)
+    invalid_input(
+        "{}: train.min_learning_rate is {}, above train.learning_rate, {}; lower it, or leave it "
+        "out: then it is a tenth",
+        origin, train.min_learning_rate, train.learning_rate);
+}
+
 void require_ranks_for_stages(const ParallelConfig& p, std::string_view origin) {
   if (p.pp == 1 && p.stages_per_rank > 1)
     invalid_input(
@@ -180,6 +199,7 @@ void require_speed_of_each_rank(const ParallelConfig& p, std::string_view origin
 RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
                                std::span<const std::string> overrides, const fs::path& base) {
   RunConfig config;
+  config.train.min_learning_rate = kNotGiven;
   std::vector<Override> parsed;
   for (const std::string& override_text : overrides)
     parsed.push_back(parse_override(override_text));
@@ -190,9 +210,7 @@ RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
   }
   if (config.model.config.empty())
     invalid_input("{}: model.config is missing; add [model] config = \"config.json\"", origin);
-  if (config.train.min_learning_rate > config.train.learning_rate)
-    invalid_input("{}: train.min_learning_rate is {}, above train.learning_rate, {}; lower it",
-                  origin, config.train.min_learning_rate, config.train.learning_rate);
+  settle_learning_rates(config.train, origin);
   require_ranks_for_stages(config.parallel, origin);
   require_speed_of_each_rank(config.parallel, origin);
   if (config.plan.recompute == Recompute::kOffload && config.train.device == DeviceKind::kCpu)

@@ -89,7 +89,7 @@ struct TrainConfig {
   Dtype dtype = Dtype::kFp32;
   std::uint64_t seed = 0;           ///< initial weights
   double learning_rate = 3e-4;      ///< after warm-up
-  double min_learning_rate = 3e-5;  ///< at the end of the cosine
+  double min_learning_rate = 3e-5;  ///< at the end of the cosine; TOML: absent = a tenth
   std::int64_t warmup_steps = 10;   ///< linear from 0
   double weight_decay = 0.1;        ///< matrices only; norms and biases are not decayed
   double beta1 = 0.9;

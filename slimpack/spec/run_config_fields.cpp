@@ -252,7 +252,7 @@ std::vector<ConfigField> train_fields() {
              &T::dtype, std::array{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}),
       integer({"train", "seed", "initial weights"}, &R::train, &T::seed, 0, kUnbounded),
       real({"train", "learning_rate", "after warm-up"}, &R::train, &T::learning_rate, kAboveZero),
-      real({"train", "min_learning_rate", "at the end of the cosine"}, &R::train,
+      real({"train", "min_learning_rate", "at the end of the cosine; absent = a tenth of learning_rate"}, &R::train,
            &T::min_learning_rate, kNotNegative),
       integer({"train", "warmup_steps", "linear from 0"}, &R::train, &T::warmup_steps, 0,
               kMaxSteps),

@@ -38,16 +38,34 @@ std::optional<std::vector<double>> numbers_of(const toml::array& array) {
   return numbers;
 }
 
-void set_value(TomlEntry& entry, const toml::node& node) {
-  if (const auto text = node.value_exact<std::string>()) {
-    entry.value = *text;
-    entry.shown = in_quotes(*text);
+/// The value as it stands in the text: 3.0 and 1e2 are no integers, and a message that shows them as
+/// 3 and 100 says nothing. Empty if the value is not on one line.
+std::string given(std::string_view text, const toml::source_region& place) {
+  if (place.begin.line != place.end.line) return {};
+  std::size_t begin = 0;
+  for (toml::source_index line = 1; line < place.begin.line; ++line)
+    begin = text.find('\n', begin) + 1;
+  // Columns count characters, of which UTF-8 has some in several bytes.
+  const auto after = [&](std::size_t at, toml::source_index characters) {
+    for (; characters > 0 && at < text.size(); --characters)
+      for (++at; at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80;) ++at;
+    return at;
+  };
+  const std::size_t from = after(begin, place.begin.column - 1);
+  const std::size_t to = after(from, place.end.column - place.begin.column);
+  return std::string(text.substr(from, to - from));
+}
+
+void set_value(TomlEntry& entry, const toml::node& node, std::string_view text) {
+  if (const auto word = node.value_exact<std::string>()) {
+    entry.value = *word;
+    entry.shown = in_quotes(*word);
   } else if (const auto whole = node.value_exact<std::int64_t>()) {
     entry.value = *whole;
     entry.shown = fmt::format("{}", *whole);
   } else if (const auto real = node.value_exact<double>()) {
     entry.value = *real;
-    entry.shown = fmt::format("{}", *real);
+    entry.shown = given(text, node.source());
   } else if (const auto truth = node.value_exact<bool>()) {
     entry.value = *truth;
     entry.shown = *truth ? "true" : "false";
@@ -59,18 +77,19 @@ void set_value(TomlEntry& entry, const toml::node& node) {
   }
 }
 
-/// The entries of a table and, if `depth` is above 0, of the tables in it. No file here nests
+/// The entries of a table in `text` and, if `depth` is above 0, of the tables in it. No file here nests
 /// deeper than one level.
-std::vector<TomlEntry> entries_of(const toml::table& table, std::string_view origin, int depth) {
+std::vector<TomlEntry> entries_of(const toml::table& table, std::string_view text,
+                                  std::string_view origin, int depth) {
   std::vector<TomlEntry> entries;
   for (const auto& [key, node] : table) {
     TomlEntry& entry = entries.emplace_back();
     entry.key = key.str();
     entry.place = fmt::format("{}:{}", origin, node.source().begin.line);
-    set_value(entry, node);
+    set_value(entry, node, text);
     const toml::table* const below = node.as_table();
     entry.is_table = below != nullptr;
-    if (below != nullptr && depth > 0) entry.entries = entries_of(*below, origin, depth - 1);
+    if (below != nullptr && depth > 0) entry.entries = entries_of(*below, text, origin, depth - 1);
   }
   return entries;
 }
@@ -105,7 +124,7 @@ std::vector<TomlEntry> parse_toml(std::string_view text, std::string_view origin
   if (const std::ptrdiff_t line = deep_line(text); line != 0)
     invalid_input("{}:{}: more than {} dots on a line; shorten the line", origin, line, kMostDots);
   try {
-    return entries_of(toml::parse(text), origin, 1);
+    return entries_of(toml::parse(text), text, origin, 1);
   } catch (const toml::parse_error& e) {
     invalid_input("{}:{}: not valid TOML: {}", origin, e.source().begin.line, e.description());
   }
@@ -115,9 +134,10 @@ TomlEntry parse_toml_value(std::string_view text) {
   TomlEntry entry;
   try {
     if (deep_line(text) == 0) {
-      const toml::table table = toml::parse(fmt::format("value = {}", text));
+      const std::string assignment = fmt::format("value = {}", text);
+      const toml::table table = toml::parse(assignment);
       if (table.size() == 1 && table.contains("value")) {
-        set_value(entry, *table.get("value"));
+        set_value(entry, *table.get("value"), assignment);
         return entry;
       }
     }

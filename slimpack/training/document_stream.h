@@ -1,6 +1,7 @@
 // The documents that a run trains on, step by step.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,8 @@ struct StepBatch {
   std::vector<DocumentSequence> sequences;  ///< by SequenceId
   StepTokens tokens;
   SamplerCursor cursor;  ///< right after these sequences
+  /// Sequences that were drawn before these and left out: steps in which no token is predicted.
+  std::int64_t left_out = 0;
 };
 
 /// A checksum of the documents' numbers and of the token ranges in them.
@@ -28,12 +31,12 @@ struct StepBatch {
 /// may use its reader.
 class DocumentStream {
  public:
-  /// Begins at `from`. Throws InvalidInput as Sampler.
+  /// Begins at `from`. Throws InvalidInput as Sampler, and for data in which no token is predicted.
   DocumentStream(DocumentReader reader, const DataConfig& data, const SamplerCursor& from);
 
   [[nodiscard]] const DocumentReader& reader() const { return reader_; }
 
-  /// Draws the next step. Throws InvalidInput as DocumentReader::read.
+  /// Draws the next step in which a token is predicted. Throws InvalidInput as DocumentReader::read.
   [[nodiscard]] StepBatch next();
   /// The step that next() will return.
   [[nodiscard]] const StepBatch& peek();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,9 @@ namespace slimpack {
 namespace {
 
 constexpr const char* kOutput = "output.dir";
+/// Only the steps after a checkpoint show that training goes on from its weights. Until then the
+/// one before stays.
+constexpr std::int32_t kKeptWhileTraining = 2;
 
 /// The lock of a run's output folder. In a job of several processes only the first takes it. If it
 /// fails, all of them throw the same error.
@@ -66,15 +70,17 @@ class Training {
       : request_(request),
         run_(run),
         writer_(run.engine(), checkpoints_folder(request.config),
-                request.config.checkpoint.keep_last, std::move(model_files)),
+                std::max(request.config.checkpoint.keep_last, kKeptWhileTraining),
+                std::move(model_files)),
         agreement_(agreement),
         listener_(listener) {}
 
   [[nodiscard]] TrainingResult result() {
     const bool interrupted = !train_steps();
     if (!last_) return without_step(interrupted);
-    writer_.save(run_.checkpoint_after(*last_));
+    save();
     writer_.finish();
+    if (run_.steps_done() == config().train.steps) prune(run_.steps_done());
     const std::filesystem::path checkpoint = writer_.folder_of(run_.steps_done());
     const std::filesystem::path& folder = config().output.dir;
     summary_.written = {checkpoint, folder / "metrics.jsonl"};
@@ -128,8 +134,7 @@ class Training {
         }
         evaluate_if_due(metrics);
         writer_.require_sound();
-        if (every > 0 && run_.steps_done() % every == 0)
-          writer_.save(run_.checkpoint_after(*last_));
+        if (every > 0 && run_.steps_done() % every == 0) save();
       }
       evaluate_if_due(metrics);  // time may have ended the run before a step
     } catch (const Interrupted&) {
@@ -140,28 +145,74 @@ class Training {
     return true;
   }
 
-  /// The next step, if there is one. A bad document or diverging training may fail late; then it
-  /// saves the steps before and throws.
+  /// Saves the weights of the last step, once the save before is complete. Other steps have gone on
+  /// from that one, so the checkpoints before it may go.
+  void save() {
+    writer_.finish();
+    if (saved_) prune(*saved_);
+    writer_.save(run_.checkpoint_after(*last_));
+    saved_ = run_.steps_done();
+  }
+
+  /// Leaves as many checkpoints up to `steps` as the configuration says.
+  void prune(std::int64_t steps) const {
+    if (agreement_.first())
+      prune_checkpoints(checkpoints_folder(config()), steps, config().checkpoint.keep_last);
+  }
+
+  /// The next step, if there is one. A bad document may be found late; then it saves the steps
+  /// before and throws.
   [[nodiscard]] std::optional<CompletedStep> next_step() {
     std::string failure;
     try {
       return run_.next();
+    } catch (const Diverged& e) {
+      end_diverged(e);
     } catch (const InvalidInput& e) {
       failure = failure_text(e);
     } catch (const RunFailed& e) {
       failure = failure_text(e);
     }
     if (!last_) throw_failure(failure);
-    writer_.save(run_.checkpoint_after(*last_));
+    save();
     writer_.finish();
     throw_failure(failure,
                   fmt::format(" (after {} of {} steps, saved in {})", run_.steps_done(),
                               config().train.steps, writer_.folder_of(run_.steps_done()).string()));
   }
 
+  [[nodiscard]] EvaluationResult evaluate() try {
+    return run_.evaluate();
+  } catch (const Diverged& e) {
+    end_diverged(e);
+  }
+
+  /// Throws the failure, and says where training can go on. Weights from which no step succeeds are
+  /// not saved. If they were already, their checkpoint is set aside, so that --resume auto takes the
+  /// one before.
+  [[noreturn]] void end_diverged(const Diverged& failure) {
+    writer_.finish();
+    throw_failure(failure_text(failure), agreement_.from_first([&]() -> std::string {
+      const std::filesystem::path folder = checkpoints_folder(config());
+      std::string text = fmt::format(" (after {} of {} steps", run_.steps_done(),
+                                     config().train.steps);
+      if (!failure.from_sound_weights())
+        if (const auto aside = set_aside_checkpoint(folder, run_.steps_done()))
+          text += fmt::format("; {} leads nowhere and is {} now",
+                              checkpoint_name(run_.steps_done()), aside->filename().string());
+      const std::vector<std::int64_t> left = checkpoints_in(folder);
+      if (!left.empty())
+        text += fmt::format("; --resume auto goes on from {}",
+                            (folder / checkpoint_name(left.back())).string());
+      else if (run_.steps_done() > 0)
+        text += "; no checkpoint was saved before, set checkpoint.every";
+      return text + ")";
+    }));
+  }
+
   void evaluate_if_due(MetricsFile& metrics) {
     if (!run_.evaluation_due()) return;
-    const EvaluationResult result = run_.evaluate();
+    const EvaluationResult result = evaluate();
     if (!agreement_.first()) return;
     summary_.evaluations.push_back({run_.steps_done(), result});
     metrics.add(summary_.evaluations.back());
@@ -194,6 +245,7 @@ class Training {
   TrainingListener& listener_;
   RunSummary summary_;
   std::optional<CompletedStep> last_;  ///< the last completed step, if any
+  std::optional<std::int64_t> saved_;  ///< steps done at the last save of this start
 };
 
 }  // namespace

@@ -12,9 +12,11 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/job/configured_model.h"
+#include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/checkpoint/load_checkpoint.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/planner/rank_speeds.h"
 #include "slimpack/training/token_check.h"
 
@@ -105,10 +107,15 @@ std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& s
                     .deterministic = config.train.deterministic,
                     .process = agreement.process(),
                     .should_stop = agreement.alone() ? agreement.should_stop() : nullptr});
-  if (start.checkpoint)
+  if (start.checkpoint) {
     load_checkpoint(*engine, *start.checkpoint);
-  else if (!start.model.empty())
+  } else if (!start.model.empty()) {
+    static_cast<void>(agreement.from_first([&]() -> std::string {
+      require_finite_model(start.model);
+      return "";
+    }));
     load_hugging_face_model(*engine, start.model);
+  }
   return engine;
 }
 
@@ -118,6 +125,11 @@ std::function<void()> interruption(const JobAgreement& agreement) {
   return [&agreement] {
     if (agreement.should_stop()()) throw Interrupted("stopped on request while a step was planned");
   };
+}
+
+std::string given_weights(const TrainingStart& start) {
+  if (start.model.empty()) return "the random weights of train.seed and initializer_range";
+  return fmt::format("the weights in '{}'", start.model.string());
 }
 
 /// "1.00 0.67; 1.00 1.00": replicas, and the ranks of their pipelines.
@@ -137,6 +149,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
       agreement_(agreement),
       listener_(listener),
       speeds_(stage_speeds(config_.parallel.speed, config_.parallel)),
+      given_weights_(given_weights(start)),
       progress_{.steps = start.checkpoint ? start.checkpoint->state.steps : 0},
       limits_(config_.train, progress_.steps) {
   const ModelShape shape = checked_shape(config_);
@@ -189,16 +202,25 @@ std::optional<CompletedStep> TrainingRun::next() {
     progress_.limit = limits_.time_limit_reached();
     return std::nullopt;
   }
+  if (ready->batch.left_out > 0 && agreement_.first())
+    listener_.note("", fmt::format("warning: {} sequences of one token before step {} are left out: "
+                                   "no token of their steps is predicted",
+                                   ready->batch.left_out, progress_.steps + 1));
   RunProgress after = progress_;
   ++after.steps;
   after.tokens += total_tokens(lengths_of(ready->batch.sequences));
   if (limits_.allow_another(after)) maker_->start(followed_speeds());
   CompletedStep done = run(*std::move(ready), OptimizerUpdate{config_.train, progress_.steps});
   done.step = progress_.steps;
+  require_sound(done.result, weights_origin(), learning_rate(config_.train, done.step));
   progress_ = after;
   progress_.limit = limits_.token_limit_reached(progress_);
   watch(done);
   return done;
+}
+
+WeightsOrigin TrainingRun::weights_origin() const {
+  return {given_weights_, progress_.steps > 0};
 }
 
 RankSpeeds TrainingRun::followed_speeds() const {
@@ -225,6 +247,7 @@ bool TrainingRun::evaluation_due() const {
 
 EvaluationResult TrainingRun::evaluate() {
   EvaluationResult result = evaluation_->run(*engine_, [this] { agreement_.require_no_stop(); });
+  require_sound_evaluation(result.loss, weights_origin());
   progress_.evaluated_steps = progress_.steps;
   return result;
 }

@@ -13,6 +13,7 @@
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/speed_tracker.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/divergence.h"
 #include "slimpack/training/evaluation.h"
 #include "slimpack/training/job_agreement.h"
 #include "slimpack/training/plan_basis.h"
@@ -54,7 +55,8 @@ class TrainingRun {
   TrainingRun& operator=(const TrainingRun&) = delete;
 
   /// Trains one step. nullopt if all steps are done or a limit is reached. The time limit never
-  /// prevents the first step of a start.
+  /// prevents the first step of a start. Throws Diverged, in all processes, if the step has no
+  /// finite gradient or its update makes weights that are not finite: it does not count then.
   [[nodiscard]] std::optional<CompletedStep> next();
   [[nodiscard]] std::int64_t steps_done() const { return progress_.steps; }
   /// "train.max_tokens = 5000 is reached"; empty if no limit has ended the run.
@@ -64,7 +66,8 @@ class TrainingRun {
   /// evaluation.every steps, and at the end unless the run was stopped. A resumed run makes up for
   /// an evaluation that the stop prevented.
   [[nodiscard]] bool evaluation_due() const;
-  /// Evaluates the loss and changes nothing else. REQUIRES: evaluation_due().
+  /// Evaluates the loss and changes nothing else. Throws Diverged, in all processes, if the loss is
+  /// not finite. REQUIRES: evaluation_due().
   [[nodiscard]] EvaluationResult evaluate();
 
   /// The contents of a checkpoint from which a run resumes after `last`. REQUIRES: next() returned
@@ -86,6 +89,8 @@ class TrainingRun {
   [[nodiscard]] CompletedStep run(ReadyStep ready, const OptimizerUpdate& update);
   /// Learns the ranks' speeds from a step; tells the listener what changes, and drift once.
   void watch(const CompletedStep& done);
+  /// Of the weights that the engine has now.
+  [[nodiscard]] WeightsOrigin weights_origin() const;
   /// With which the next step is planned; empty = as the configuration has them.
   [[nodiscard]] RankSpeeds followed_speeds() const;
 
@@ -95,6 +100,7 @@ class TrainingRun {
   SpeedTracker speeds_;
   DriftWatch drift_;
   RunOrigin origin_;
+  std::string given_weights_;  ///< WeightsOrigin::given
   RunProgress progress_;
   RunLimits limits_;
   std::unique_ptr<Engine> engine_;

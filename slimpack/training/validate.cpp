@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "slimpack/packflow/parameters/optimizer.h"
+#include "slimpack/training/divergence.h"
 #include "slimpack/training/training_run.h"
 
 namespace slimpack {
@@ -15,10 +17,11 @@ StepErrors errors_of_step(const CompletedStep& step, const ValidationRequest& re
   const ReadyStep& ready = step.ready;
   std::vector<Timeline> measured;
   for (std::int64_t r = 0; r < request.repetitions; ++r) {
-    measured.push_back(run.engine()
-                           .run(ready.planned.plan, ready.planned.lowered, ready.batch.tokens,
-                                OptimizerUpdate{request.config.train, step.step})
-                           .timeline);
+    const TrainConfig& config = request.config.train;
+    StepResult result = run.engine().run(ready.planned.plan, ready.planned.lowered,
+                                         ready.batch.tokens, OptimizerUpdate{config, step.step});
+    require_sound(result, {.given = "", .trained_here = true}, learning_rate(config, step.step));
+    measured.push_back(std::move(result.timeline));
     done();
   }
   return step_errors(ready.planned, run.cost(), measured);

@@ -8,7 +8,7 @@ from hugging_face_loss import hugging_face_loss
 from program import (MODEL, assert_refused, evaluations, metrics, newest_checkpoint, read_documents,
                      run, settings)
 from rope_scalings import ROPE_SCALINGS
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 FORMATS = dict(fp32=torch.float32, fp64=torch.float64, bf16=torch.bfloat16, fp16=torch.float16)
@@ -95,6 +95,56 @@ def test_a_tied_model_may_bring_its_head_along(workspace):
     (after,) = metrics(train(workspace, "with-head", folder, *STILL, family="qwen2",
                              tie_word_embeddings=True))
     assert after["loss"] == before["loss"]
+
+
+@pytest.mark.parametrize("names", ["short", "head alone", "short and head alone"])
+def test_a_model_under_other_names_has_the_loss_that_transformers_finds(workspace, names):
+    """As a saved LlamaModel names its tensors, and as some exports name the matrix of a tied model."""
+    folder = workspace.folder / f"hf-{names.replace(' ', '-')}"
+    tied = dict(tie_word_embeddings="head" in names)
+    save_model(folder, **tied)
+    tensors = load_file(folder / "model.safetensors")
+    if "head" in names:
+        tensors["lm_head.weight"] = tensors.pop("model.embed_tokens.weight")
+    if "short" in names:
+        tensors = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    (line,) = metrics(train(workspace, f"from-{folder.name}", folder, *STILL, **tied))
+    documents = read_documents(workspace.folder / "corpus")
+    assert line["loss"] == pytest.approx(hugging_face_loss(model, documents), rel=1e-5)
+
+
+@pytest.mark.parametrize("content, parts", [
+    (b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n",
+     ["Git LFS pointer", "git lfs pull"]),
+    (b"<!DOCTYPE html><title>Sign in</title>", ["web page", "download"]),
+    (b"\0" * 1000, ["zeros", "download"]),
+    (lambda file: file[:-100], ["cut off", "download"]),
+    (lambda file: file + bytes(64), ["64 bytes follow", "download"]),
+])
+def test_a_file_in_the_place_of_weights_is_named_with_the_remedy(workspace, content, parts):
+    folder = workspace.folder / "hf-spoiled"
+    save_model(folder)
+    file = folder / "model.safetensors"
+    file.write_bytes(content(file.read_bytes()) if callable(content) else content)
+    done = run("train", workspace.config("from-spoiled"), *settings(STILL), "--init", folder)
+    assert_refused(done, "model.safetensors", *parts)
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("value, words", [(float("nan"), "not numbers"), (float("inf"), "infinite")])
+def test_weights_that_are_not_finite_are_refused_by_file_and_tensor(workspace, dtype, value, words):
+    folder = workspace.folder / f"hf-bad-{dtype}-{value}"
+    save_model(folder, dtype=dtype, shard="20KB")
+    file = sorted(folder.glob("*.safetensors"))[1]
+    tensors = load_file(file)
+    name = min(tensors)
+    tensors[name].view(-1)[-1] = value
+    save_file(tensors, file, metadata={"format": "pt"})
+    done = run("train", workspace.config("from-bad"), *settings(["parallel.pp=2"]), "--init", folder)
+    assert_refused(done, file.name, f"tensor {name} holds", words)
+    assert "evaluation" not in done.stderr and "diverged" not in done.stderr
 
 
 @pytest.mark.parametrize("change, parts", [

@@ -220,6 +220,25 @@ def test_training_that_diverges_is_a_failed_run_in_all_processes(workspace):
     assert "training has diverged" in line and "after " in line
 
 
+def test_an_update_that_makes_infinite_weights_fails_in_all_processes_and_a_lower_rate_goes_on(workspace):
+    """Only a rank knows its weights. The others hear of it, and none saves them."""
+    file = workspace.config("infinite")
+    usual = ["parallel.pp=2", "checkpoint.every=1", "checkpoint.keep_last=1", "data.step_tokens=200"]
+    with job(workspace.folder, *[worker(file, *usual, "train.steps=1", TIMEOUT)] * 2) as processes:
+        assert processes.codes() == [0, 0], processes.text()
+    more = [*usual, TIMEOUT, "train.learning_rate=1e39"]
+    with job(workspace.folder,
+             *[[*worker(file, *more), "--resume", "auto"]] * 2) as processes:
+        assert processes.codes() == [1, 1], processes.text()
+        line = complaint(processes)
+    assert "made weights that are not finite numbers" in line and "after 1 of 3 steps" in line
+    assert line.endswith("step-00000001)")
+    assert newest_checkpoint(workspace.folder / "infinite").name == "step-00000001"
+    with job(workspace.folder, *[[*worker(file, *usual, TIMEOUT), "--resume", "auto"]] * 2) as processes:
+        assert processes.codes() == [0, 0], processes.text()
+    assert newest_checkpoint(workspace.folder / "infinite").name == "step-00000003"
+
+
 @pytest.mark.parametrize("full", [0, 1])
 def test_a_disk_that_is_full_for_one_process_is_a_failed_run_in_all(workspace, full):
     """Room for metrics, not for a stage's tensors."""

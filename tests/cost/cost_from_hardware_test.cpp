@@ -1,6 +1,11 @@
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <tuple>
 
 #include "slimpack/cost/cost_model.h"
 #include "tests/cost/shapes.h"
@@ -61,9 +66,9 @@ TEST(CostFromHardware, GivesEveryRankItsOwnWayToTheHost) {
 TEST(CostFromHardware, DividesFlopsByAchievedSpeeds) {
   const Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   // 404,750,336 FLOPs per token and layer (2 · 202,375,168 weights) at 400 FLOPs/fs: 1011.9 ns.
-  // Attention adds 0.5 ns for each of 32 heads; backward 2.5 · 320 / 256 = 3.125 times as much.
+  // Attention adds 0.5 ns for each of 32 heads; backward 2.5 times as much, for its work.
   EXPECT_DOUBLE_EQ(cost.forward.per_token, 404750336.0 / 400e3 + 16);
-  EXPECT_DOUBLE_EQ(cost.backward.per_token, 2 * 404750336.0 / 400e3 + 50);
+  EXPECT_DOUBLE_EQ(cost.backward.per_token, 2 * 404750336.0 / 400e3 + 40);
   // 4 · 4,096 FLOPs per pair; backward 2.5 times as many at its own speed.
   EXPECT_DOUBLE_EQ(cost.forward.per_pair, 16384.0 / 320e3);
   EXPECT_DOUBLE_EQ(cost.backward.per_pair, 40960.0 / 256e3);
@@ -76,6 +81,66 @@ TEST(CostFromHardware, DividesFlopsByAchievedSpeeds) {
   EXPECT_EQ(cost.head_backward.per_pack, 120000);
 }
 
+/// Every time in the costs by its place, and what is left of backward without the parts of it that
+/// some layers save or put off. What hides transfers is no time: it is as long as what it hides
+/// them behind, or shorter.
+std::map<std::string, double> times_of(const Costs& cost) {
+  const auto file = nlohmann::json::parse(cost_to_json(cost)).flatten();
+  std::map<std::string, double> times;
+  for (const auto& [place, value] : file.items()) {
+    const bool time = place.find("per_") != std::string::npos ||
+                      place.find("latency") != std::string::npos ||
+                      place.find("side") != std::string::npos || place == "/weight_reading";
+    const bool of_backward = place.starts_with("/elementwise/") ||
+                             place.starts_with("/weight_gradient/") ||
+                             place.find("hidden_per_pair") != std::string::npos;
+    const bool of_machine = place == "/ranks_per_node" || place.starts_with("/model/");
+    if (value.is_number() && time && !of_backward && !of_machine)
+      times[place] = value.get<double>();
+  }
+  const PackCost& backward = cost.backward;
+  for (const auto& [name, a, b] :
+       {std::tuple("kept", cost.elementwise, EdgeTime()),
+        std::tuple("inputs", EdgeTime(), cost.weight_gradient),
+        std::tuple("kept inputs", cost.elementwise, cost.weight_gradient)}) {
+    times[fmt::format("{} per_pack", name)] = backward.per_pack - a.per_pack - b.per_pack;
+    times[fmt::format("{} per_token", name)] = backward.per_token - a.per_token - b.per_token;
+  }
+  return times;
+}
+
+bool is_speed(std::string_view figure) {
+  return figure.ends_with("_flops") || figure.ends_with("bandwidth") ||
+         figure.ends_with("per_second");
+}
+
+RC_GTEST_PROP(CostFromHardware, TakesNoLongerOnAFasterMachine, ()) {
+  const double factor = std::exp(*rc::gen::inRange(1, 200) / 20.0);  // 1.05 to 22,026
+  const std::int32_t tp = *rc::gen::element(1, 2, 8);
+  const ModelShape shape = *rc::gen::element(llama2_7b(), llama2_70b());
+  HardwareSpec base;
+  base.ranks_per_node = *rc::gen::element(1, 4, 8);
+  // Machines of any balance, not only today's.
+  for (const HardwareField& field : hardware_fields())
+    if (const auto* figure = std::get_if<double HardwareSpec::*>(&field.figure))
+      base.** figure *= std::exp(*rc::gen::inRange(-100, 101) / 20.0);
+  const auto costs = [&](const HardwareSpec& hardware) {
+    return times_of(cost_from_hardware(shape, Dtype::kBf16, hardware, tp, 8, 4));
+  };
+  const auto before = costs(base);
+  RC_ASSERT(before.size() > 40U);
+  for (const HardwareField& field : hardware_fields()) {
+    const auto* figure = std::get_if<double HardwareSpec::*>(&field.figure);
+    if (figure == nullptr) continue;
+    HardwareSpec faster = base;
+    faster.** figure *= is_speed(field.name) ? factor : 1 / factor;
+    for (const auto& [place, time] : costs(faster))
+      if (time > before.at(place) * (1 + 1e-12))
+        RC_FAIL(fmt::format("{} by {} makes {} longer: {} after {}", field.name, factor, place,
+                            time, before.at(place)));
+  }
+}
+
 TEST(CostFromHardware, SplitsTheWeightsOffBackwardsMatrixProducts) {
   const Costs one = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   // As much work as forward, and a quarter of 120 us.
@@ -84,26 +149,30 @@ TEST(CostFromHardware, SplitsTheWeightsOffBackwardsMatrixProducts) {
   const Costs four = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), 4);
   EXPECT_DOUBLE_EQ(four.weight_gradient.per_token, 404750336.0 / 400e3 / 4);
   EXPECT_EQ(four.weight_gradient.per_pack, 30000);
-  // To the gradients of inputs are left as much work, attention's 50 ns on a quarter of the heads,
+  // To the gradients of inputs are left as much work, attention's 40 ns on a quarter of the heads,
   // and all collectives: six of 3/4 · 8,192 bytes at 2 ns.
   EXPECT_DOUBLE_EQ(four.backward.per_token - four.weight_gradient.per_token,
-                   404750336.0 / 400e3 / 4 + 12.5 + 6 * 12288);
+                   404750336.0 / 400e3 / 4 + 10 + 6 * 12288);
   EXPECT_EQ(four.backward.per_pack - four.weight_gradient.per_pack, 90000 + 6 * 7000);
 }
 
 TEST(CostFromHardware, FindsElementwiseWorkInWhatItMoves) {
   HardwareSpec hardware = round_hardware();
-  hardware.memory_bandwidth = 2e12;
-  // Norms 4 · 4,096 and the activation 3 · 11,008 numbers of 2 bytes at 2 bytes a picosecond, and
-  // three sixteenths of 120 us.
+  // Norms 4 · 4,096 and the activation 3 · 11,008 numbers of 2 bytes, each as long as 600e12 /
+  // 3.35e12 FLOPs at 400 FLOPs/fs, and three sixteenths of 120 us.
   const Costs one = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
-  EXPECT_DOUBLE_EQ(one.elementwise.per_token, (4 * 4096 + 3 * 11008) * 2 / 2000.0);
+  EXPECT_DOUBLE_EQ(one.elementwise.per_token,
+                   (4 * 4096 + 3 * 11008) * 2 * (600 / 3.35) / 400e3);
   EXPECT_EQ(one.elementwise.per_pack, 22500);
   const Costs four = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware, 4);
   EXPECT_DOUBLE_EQ(four.elementwise.per_token, one.elementwise.per_token / 4);
-  // A memory so slow that this would be most of the products: a tenth of them at most.
-  const Costs slow = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
-  EXPECT_DOUBLE_EQ(slow.elementwise.per_token, 0.1 * 2 * 404750336.0 / 400e3);
+  // fp64 has numbers of 8 bytes. Of a narrow layer they would be most of the products: a tenth of
+  // these at most.
+  ModelShape narrow = llama2_7b();
+  narrow.hidden_size = narrow.intermediate_size = 256;
+  narrow.num_heads = narrow.num_kv_heads = 2;
+  const Costs tenth = cost_from_hardware(narrow, Dtype::kFp64, hardware);
+  EXPECT_DOUBLE_EQ(tenth.elementwise.per_token, 0.1 * 2 * tenth.weight_gradient.per_token);
 }
 
 TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
@@ -273,20 +342,20 @@ TEST(CostFromHardware, MergesReplicasOverTheNodeWhileTheyFitAndTheNetworkBeyond)
   // On one of two tensor-parallel ranks: 32 heads; Q and O have 4,096 elements of 2 bytes, the
   // log-sum-exp one of 4 per head. Forward Q, O and log-sum-exp: 16,512 bytes. Backward dO, Q, O,
   // log-sum-exp and dQ: 32,896. At 2 ns a byte in the node. The kernel takes 0.5 ns for a row and
-  // head, 16 ns for all; backward 3.125 times as much. Of all of that g replicas add (g − 1)/g.
+  // head, 16 ns for all; backward 2.5 times as much. Of all of that g replicas add (g − 1)/g.
   // Queries go to g − 1 others and results come back, 7 us each. Of the rows a gth is what the last
   // member returns: O with the log-sum-exp, 8,320 bytes, or dQ, 8,192. Nothing hides that.
   EXPECT_EQ(merge[0].forward, (EdgeTime{2 * 7000, 16 / 2.0 + 8320 * 2 / 2.0}));
-  EXPECT_EQ(merge[0].backward, (EdgeTime{2 * 7000, 50 / 2.0 + 8192 * 2 / 2.0}));
+  EXPECT_EQ(merge[0].backward, (EdgeTime{2 * 7000, 40 / 2.0 + 8192 * 2 / 2.0}));
   EXPECT_EQ(merge[1].forward, (EdgeTime{6 * 7000, 16 * 0.75 + 8320 * 2 / 4.0}));
-  EXPECT_EQ(merge[1].backward, (EdgeTime{6 * 7000, 50 * 0.75 + 8192 * 2 / 4.0}));
+  EXPECT_EQ(merge[1].backward, (EdgeTime{6 * 7000, 40 * 0.75 + 8192 * 2 / 4.0}));
   EXPECT_EQ(merge[0].forward_travel.per_query, 16512 * 2 / 2.0 - 8320 * 2 / 2.0);
   EXPECT_EQ(merge[1].backward_travel.per_query, 32896 * 2 * 0.75 - 8192 * 2 / 4.0);
   // Of eight replicas of two ranks a node of eight has four: three others are inside it, four are
   // not, at 4 ns a byte and 11 us. Of a row an eighth goes to each.
   const double latency = 2 * (3 * 7000 + 4 * 11000), per_byte = (3 * 2 + 4 * 4) / 8.0;
   EXPECT_EQ(merge[2].forward, (EdgeTime{latency, 16 * 0.875 + 8320 * 4 / 8.0}));
-  EXPECT_EQ(merge[2].backward, (EdgeTime{latency, 50 * 0.875 + 8192 * 4 / 8.0}));
+  EXPECT_EQ(merge[2].backward, (EdgeTime{latency, 40 * 0.875 + 8192 * 4 / 8.0}));
   EXPECT_EQ(merge[2].forward_travel.per_query, 16512 * per_byte - 8320 * 4 / 8.0);
   // Two stages of two ranks stand between neighbouring replicas: two fit, four do not.
   EXPECT_EQ(merges(4, 2)[0], merge[0]);
@@ -331,7 +400,7 @@ TEST(CostFromHardware, PassesKeysOnInARing) {
   EXPECT_EQ(merge(false)[1].forward_travel.per_key, 2048 * 2 * 0.75);
   EXPECT_EQ(merge(false)[1].backward_travel.per_key, 6144 * 2 * 0.75);
   EXPECT_EQ(merge(false)[1].backward.per_token - merge(false)[1].forward.per_token,
-            (50 - 16) * 0.75 + 4096 * 2 / 4.0);
+            (40 - 16) * 0.75 + 4096 * 2 / 4.0);
   EXPECT_EQ(merge(false)[1].forward_travel.per_query, Travel::kNever);
   // Of eight replicas four are on a node, whose eight ranks stand in two such rings: two ranks at a
   // time send to the next node. Each has a card of its own, 4 ns a byte; by route four of them.

@@ -94,6 +94,17 @@ TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
   }
 }
 
+TEST(CostJson, RefusesTimesThatWouldOverflow) {
+  const auto file = nlohmann::json::parse(cost_to_json(example()));
+  for (const auto& [part, key] :
+       {std::pair("forward", "per_token"), std::pair("backward", "per_pair"),
+        std::pair("head_backward", "per_pack")}) {
+    auto broken = file;
+    broken[part][key] = 1e300;
+    EXPECT_NE(refusal(broken).find(fmt::format("\"{}\" is 1e+300", key)), std::string::npos);
+  }
+}
+
 TEST(CostJson, WithoutWeightGradientsBackwardIsNotSplit) {
   auto file = nlohmann::json::parse(cost_to_json(example()));
   ASSERT_NE(example().weight_gradient, EdgeTime());

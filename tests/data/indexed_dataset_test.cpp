@@ -1,5 +1,6 @@
 #include "slimpack/data/indexed_dataset.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <sys/stat.h>
@@ -205,6 +206,19 @@ TEST_F(IndexedDatasetFile, with_a_truncated_bin_is_refused) {
     write(three_documents().bytes(), bin.substr(0, size));
     EXPECT_THROW((void)open(), InvalidInput) << size << " bytes";
   }
+}
+
+TEST_F(IndexedDatasetFile, with_a_bin_that_is_longer_than_it_says_is_refused_with_both_sizes) {
+  for (const std::size_t more : {1U, 4U, 999U}) {
+    write(three_documents().bytes(), three_documents_bin() + std::string(more, '\0'));
+    expect_invalid_input([&] { (void)open(); },
+                         {"set.idx", "byte 24", fmt::format("{} bytes", 24 + more), "same dataset"});
+  }
+  IndexByHand none;
+  none.document_entries = 1;
+  none.documents = {0};
+  write(none.bytes(), "tokens");
+  expect_invalid_input([&] { (void)open(); }, {"byte 0", "6 bytes"});
 }
 
 TEST_F(IndexedDatasetFile, with_a_wrong_header_field_is_refused) {

@@ -364,7 +364,17 @@ const Bad kBad[] = {
     {"# é\n[model]\nconfig = é", "run.toml:3: not valid TOML"},
     {"é = 1", "run.toml:1: not valid TOML"},
     {"a = 1979-05-7T\"b\xef\xbb\xbb", "run.toml:1: not valid TOML"},
-    {"[model]\nconfig=\"m\"\n[train]\nlearning_rate = 1e-5", "train.min_learning_rate is 3e-05"},
+    {"[model]\nconfig=\"m\"\n[train]\nlearning_rate = 1e-5\nmin_learning_rate = 3e-5",
+     "train.min_learning_rate is 3e-05, above train.learning_rate, 1e-05"},
+    {"[train]\nsteps = 3.0", "train.steps is 3.0, must be an integer"},
+    {"[train]\nsteps = 1e2", "train.steps is 1e2, must be an integer"},
+    {"[train]\n  steps  =  +1_0.5E+1  # ten", "train.steps is +1_0.5E+1, must be an integer"},
+    {"[parallel]\n\"pp\" = 2.00", "parallel.pp is 2.00, must be an integer"},
+    {"[hardware]\nranks_per_node = 8.0", "hardware.ranks_per_node is 8.0, must be an integer"},
+    {"# é\n[train]\nbeta1 = -inf", "train.beta1 is -inf, must be a number"},
+    {"[hardware]\nlinear_flops = 1e-300", "hardware.linear_flops is 1e-300, must be a number above 0"},
+    {"[hardware]\nlink_latency_us = 1e31", "hardware.link_latency_us is 1e31, must be a number of 0"},
+    {"[hardware]\nhost_bandwidth = 1e-200", "hardware.host_bandwidth is 1e-200, must be a number of"},
 };
 
 INSTANTIATE_TEST_SUITE_P(RunConfig, BadConfig, testing::ValuesIn(kBad));
@@ -379,6 +389,19 @@ TEST(RunConfig, BadOverridesAreNamed) {
   EXPECT_NE(refused("trin.steps=3").find("did you mean \"train\"?"), std::string::npos);
   EXPECT_NE(refused("train.steps=").find("train.steps is \"\""), std::string::npos);
   EXPECT_NE(refused("train.steps=abc").find("train.steps is \"abc\""), std::string::npos);
+  EXPECT_NE(refused("train.steps=3.0").find("train.steps is 3.0, must"), std::string::npos);
+  EXPECT_NE(refused("train.steps= 1e2 ").find("train.steps is 1e2, must"), std::string::npos);
+  EXPECT_NE(refused("parallel.pp=nan").find("parallel.pp is nan, must"), std::string::npos);
+}
+
+TEST(RunConfig, TheLearningRateFallsToATenthUnlessItIsSaidWhereTo) {
+  const auto least = [](const std::vector<std::string>& overrides) {
+    return run_config_from_toml(kModel, "run.toml", overrides, "").train.min_learning_rate;
+  };
+  EXPECT_EQ(least({}), 3e-5);
+  EXPECT_DOUBLE_EQ(least({"train.learning_rate=1e-5"}), 1e-6);
+  EXPECT_DOUBLE_EQ(least({"train.learning_rate=2"}), 0.2);
+  EXPECT_EQ(least({"train.learning_rate=1e-5", "train.min_learning_rate=0"}), 0);
 }
 
 TEST(RunConfig, TheReferenceTextParsesToTheDefaultsAndNamesEveryKey) {

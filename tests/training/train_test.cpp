@@ -3,9 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "slimpack/base/checksum.h"
 #include "slimpack/base/file.h"
+#include "slimpack/packflow/checkpoint/checkpoint_folder.h"
+#include "slimpack/packflow/checkpoint/safetensors.h"
 #include "tests/support/expect_error.h"
 #include "tests/training/small_run.h"
 
@@ -18,8 +25,9 @@ using testing::SmallRun;
 /// Keeps what it is told.
 class Told final : public TrainingListener {
  public:
-  void note(std::string_view topic, const std::string& /*text*/) override {
+  void note(std::string_view topic, const std::string& text) override {
     topics.emplace_back(topic);
+    lines.push_back(text);
   }
   void tokens_checked(const std::filesystem::path& /*prefix*/, Tokens checked,
                       Tokens all) override {
@@ -27,7 +35,7 @@ class Told final : public TrainingListener {
   }
   void step(const StepFigures& figures, const StepPlace& place) override {
     steps.push_back(figures.step);
-    EXPECT_EQ(place.steps, 3);
+    EXPECT_GE(place.steps, figures.step);
     if (figures.step == stop_after) stop = true;
   }
   void evaluation(const EvaluationFigures& figures) override { evaluated.push_back(figures.step); }
@@ -37,6 +45,7 @@ class Told final : public TrainingListener {
   }
 
   std::vector<std::string> topics;
+  std::vector<std::string> lines;
   std::vector<std::int64_t> steps;
   std::vector<std::int64_t> evaluated;
   Tokens tokens_left{-1};
@@ -102,6 +111,191 @@ TEST(Train, StoppedBeforeItsFirstStepHasNoSummary) {
   EXPECT_EQ(result.end, End::kStopped);
   EXPECT_FALSE(result.summary);
   EXPECT_FALSE(std::filesystem::exists(small.config().output.dir / "metrics.jsonl"));
+}
+
+/// Runs that diverge in their second step, or in the last one, by what they do not survive.
+struct Divergence {
+  const char* name;
+  std::vector<std::string> settings;
+  bool makes_weights_infinite = true;  ///< else their gradient is, in the step after
+};
+const Divergence kDivergences[]{
+    {"a rate beyond fp32", {"train.learning_rate=1e39", "train.min_learning_rate=1e39"}},
+    {"a rate beyond bf16", {"train.learning_rate=1e39", "train.dtype=bf16"}},
+    {"a divisor that is 0 in fp32", {"train.epsilon=1e-300"}},
+    {"on several ranks",
+     {"train.learning_rate=1e39", "parallel.pp=2", "parallel.dp=2", "parallel.tp=2"}},
+    {"in virtual time", {"train.learning_rate=1e39", "parallel.pp=2", "train.clock=virtual"}},
+    {"weights that are only large",
+     {"train.learning_rate=1e30", "train.min_learning_rate=1e30"},
+     false},
+    {"weights that are only large, in fp64",
+     {"train.learning_rate=1e300", "train.min_learning_rate=1e300", "train.dtype=fp64"},
+     false},
+};
+
+std::vector<std::string> with(std::vector<std::string> settings,
+                              const std::vector<std::string>& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
+void expect_finite(const std::filesystem::path& checkpoints) {
+  for (const std::int64_t steps : checkpoints_in(checkpoints))
+    EXPECT_NO_THROW((void)read_checkpoint(checkpoints / checkpoint_name(steps)));
+}
+
+TEST(Train, NeverSavesWeightsThatAreNotFinite) {
+  for (const Divergence& divergence : kDivergences) {
+    SCOPED_TRACE(divergence.name);
+    const SmallRun small;
+    Told told;
+    const auto config = small.config(
+        with(divergence.settings, {"train.warmup_steps=0", "train.steps=3", "checkpoint.every=1"}));
+    const auto checkpoints = config.output.dir / "checkpoints";
+    expect_run_failed([&] { (void)told.run(config); },
+                               {"training has diverged; lower train.learning_rate", " of 3 steps"});
+    expect_finite(checkpoints);
+    EXPECT_TRUE(checkpoints_in(checkpoints).empty());  // no step made weights to go on from
+    EXPECT_EQ(told.steps.size(), divergence.makes_weights_infinite ? 0 : 1);
+  }
+}
+
+TEST(Train, GoesOnWithALowerRateFromTheLastCheckpointThatLeadsOn) {
+  for (const Divergence& divergence : kDivergences)
+    for (const char* keep : {"checkpoint.keep_last=1", "checkpoint.keep_last=2"}) {
+      SCOPED_TRACE(divergence.name);
+      SCOPED_TRACE(keep);
+      const SmallRun small;
+      // The first step is a good one.
+      std::vector<std::string> calm;
+      for (const std::string& setting : divergence.settings)
+        if (!setting.starts_with("train.learning") && !setting.starts_with("train.min") &&
+            !setting.starts_with("train.epsilon"))
+          calm.push_back(setting);
+      const std::vector<std::string> saving{"train.warmup_steps=0", "checkpoint.every=1", keep};
+      Told good;
+      good.stop_after = 1;
+      EXPECT_EQ(good.run(small.config(with(calm, saving))).end, End::kStopped);
+      const auto config = small.config(with(divergence.settings, saving));
+      const auto checkpoints = config.output.dir / "checkpoints";
+      Told diverging;
+      expect_run_failed([&] { (void)diverging.run(config, "auto"); },
+                                 {"training has diverged", "--resume auto goes on from",
+                                  "step-00000001"});
+      EXPECT_EQ(checkpoints_in(checkpoints), (std::vector<std::int64_t>{1}));
+      EXPECT_EQ(std::filesystem::exists(checkpoints / "diverged-step-00000002"),
+                !divergence.makes_weights_infinite);
+      Told again;
+      EXPECT_EQ(again.run(small.config(with(calm, saving)), "auto").end, End::kDone);
+      EXPECT_EQ(again.steps, (std::vector<std::int64_t>{2, 3}));
+      EXPECT_EQ(checkpoints_in(checkpoints).size(), keep[std::strlen(keep) - 1] - '0');
+      expect_finite(checkpoints);
+    }
+}
+
+TEST(Train, InItsLastStepDoesNotCountAnUpdateThatMakesInfiniteWeights) {
+  const SmallRun small;
+  Told told;
+  const auto config = small.config({"train.warmup_steps=0", "train.steps=1",
+                                    "train.learning_rate=1e39"});
+  expect_run_failed([&] { (void)told.run(config); },
+                             {"the update at learning rate 1e+39 made weights that are not finite",
+                              "after 0 of 1 steps"});
+  EXPECT_TRUE(checkpoints_in(config.output.dir / "checkpoints").empty());
+}
+
+/// Changes a file of tensors.
+void change(const std::filesystem::path& file, const std::function<void(NamedTensors&)>& work) {
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : read_safetensors(file)) tensors.emplace(name, tensor.clone());
+  work(tensors);
+  write_safetensors(file, tensors);
+}
+
+TEST(Train, TellsBadWeightsThatItIsGivenFromDivergence) {
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  const SmallRun small;
+  Told first;
+  static_cast<void>(first.run(small.config({"train.steps=1"})));
+  const auto folder = small.folder / "run/checkpoints/step-00000001";
+  const auto config = small.config({"output.dir=" + (small.folder / "from").string()});
+  change(folder / "model.safetensors",
+         [&](NamedTensors& t) { t.at("model.norm.weight")[3] = nan; });
+  Told told;
+  expect_invalid_input(
+      [&] {
+        (void)train({config, "", folder}, told, [] { return false; });
+      },
+      {"model.safetensors", "tensor model.norm.weight holds values that are not numbers"});
+  EXPECT_TRUE(told.steps.empty());
+  // Finite, but no loss comes of it: no update is to blame.
+  change(folder / "model.safetensors",
+         [&](NamedTensors& t) { t.at("model.norm.weight").fill_(3e38); });
+  expect_run_failed(
+      [&] {
+        (void)train({config, "", folder}, told, [] { return false; });
+      },
+      {"before any update", folder.string(), "not the learning rate"});
+}
+
+TEST(Train, PassesOverACheckpointWhoseWeightsAreNotFinite) {
+  const SmallRun small;
+  const auto config = small.config({"checkpoint.every=1", "checkpoint.keep_last=3"});
+  Told told;
+  static_cast<void>(told.run(config));
+  // As an older program saved it: sound by its checksums.
+  const auto bad = config.output.dir / "checkpoints" / "step-00000003";
+  TrainingState state = read_training_state(bad);
+  change(bad / "model.safetensors", [](NamedTensors& t) {
+    t.begin()->second.fill_(std::numeric_limits<float>::infinity());
+  });
+  const std::string written = read_file(bad / "model.safetensors", "checkpoint");
+  for (CheckpointFile& file : state.files)
+    if (file.name == "model.safetensors")
+      file.checksum = checksum_of(std::as_bytes(std::span(written)));
+  write_file(bad / kStateFile, training_state_to_json(state));
+  expect_invalid_input([&] { (void)read_checkpoint(bad); }, {"infinite values", "earlier"});
+  Told again;
+  EXPECT_EQ(again.run(config, "auto").end, End::kDone);
+  EXPECT_EQ(again.steps, (std::vector<std::int64_t>{3}));
+}
+
+TEST(Train, RefusesDataInWhichNoTokenIsPredicted) {
+  const SmallRun small;
+  Told told;
+  expect_invalid_input([&] { (void)told.run(small.config({"data.context=1"})); },
+                       {"data.context is 1", "2 or more"});
+  IndexedDatasetWriter ones(small.folder / "ones", 50);
+  for (std::int32_t token = 1; token < 20; ++token) ones.append(std::vector<std::int32_t>{token});
+  ones.commit();
+  expect_invalid_input(
+      [&] { (void)told.run(small.config({"data.prefix=" + (small.folder / "ones").string()})); },
+      {"ones", "19 documents have less than two tokens"});
+  EXPECT_TRUE(told.steps.empty());
+}
+
+TEST(Train, LeavesOutStepsInWhichNoTokenIsPredicted) {
+  const SmallRun small;
+  IndexedDatasetWriter mixed(small.folder / "mixed", 50);
+  for (std::int32_t token = 1; token < 20; ++token) mixed.append(std::vector<std::int32_t>{token});
+  mixed.append(std::vector<std::int32_t>{1, 2, 3});
+  mixed.commit();
+  // A document is a step, so that 19 of 20 have no target.
+  const auto config = small.config({"data.prefix=" + (small.folder / "mixed").string(),
+                                    "data.step_tokens=1", "train.steps=4", "parallel.pp=2",
+                                    "train.clock=virtual"});
+  Told told;
+  const TrainingResult result = told.run(config);
+  ASSERT_TRUE(result.summary);
+  ASSERT_EQ(result.summary->steps.size(), 4);
+  for (const StepFigures& step : result.summary->steps) {
+    EXPECT_GT(step.loss, 0);
+    EXPECT_EQ(step.tokens, Tokens(3));
+  }
+  EXPECT_TRUE(std::ranges::any_of(told.lines, [](const std::string& line) {
+    return line.starts_with("warning: ") && line.find("no token of their steps") != line.npos;
+  }));
 }
 
 TEST(Train, RefusesAnOutputFolderWithTheCheckpointsOfAnotherRun) {

@@ -10,6 +10,7 @@
 #include "slimpack/base/folder.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/base/mapped_file.h"
+#include "slimpack/packflow/checkpoint/safetensors.h"
 
 namespace slimpack {
 
@@ -21,6 +22,7 @@ constexpr std::string_view kFormat = "slimpack-training-state";
 constexpr std::int64_t kVersion = 1;
 constexpr std::string_view kStepPrefix = "step-";
 constexpr std::string_view kPartialPrefix = ".partial-";
+constexpr std::string_view kAsidePrefix = "diverged-";
 
 std::string checksum_of_text(const std::string& text) {
   return checksum_of(std::as_bytes(std::span(text)));
@@ -121,6 +123,8 @@ TrainingState read_training_state(const fs::path& folder) {
 TrainingState read_checkpoint(const fs::path& folder) {
   TrainingState state = read_training_state(folder);
   for (const CheckpointFile& expected : state.files) require_as_written(folder, expected);
+  for (const CheckpointFile& file : state.files)
+    if (file.name.ends_with(".safetensors")) require_finite_file(folder / file.name);
   return state;
 }
 
@@ -177,6 +181,17 @@ void prune_checkpoints(const fs::path& folder, std::int64_t steps, std::int32_t 
   const auto kept = later - std::min<std::ptrdiff_t>(keep, later - all.begin());
   for (auto it = all.begin(); it != all.end(); ++it)
     if (it < kept || it >= later) discard(folder, checkpoint_name(*it));
+}
+
+std::optional<fs::path> set_aside_checkpoint(const fs::path& folder, std::int64_t steps) {
+  const std::string name = checkpoint_name(steps);
+  if (!fs::exists(folder / name)) return std::nullopt;
+  for (const std::string& entry : folder_entries(folder))
+    if (entry.starts_with(kAsidePrefix)) remove_folder(folder / entry);
+  fs::path aside = folder / (std::string(kAsidePrefix) + name);
+  rename_path(folder / name, aside);
+  flush_folder(folder);
+  return aside;
 }
 
 void remove_partial_checkpoints(const fs::path& folder) {

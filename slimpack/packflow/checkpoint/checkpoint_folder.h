@@ -62,8 +62,8 @@ struct TrainingState {
 
 [[nodiscard]] TrainingState read_training_state(const std::filesystem::path& folder);
 
-/// The folder's state. Throws InvalidInput naming the first file that is missing or not as it was
-/// written. Reads every file once.
+/// The folder's state. Throws InvalidInput naming the first file that is missing, is not as it was
+/// written, or holds a number that is not finite. Reads every file.
 [[nodiscard]] TrainingState read_checkpoint(const std::filesystem::path& folder);
 
 /// "step-00000100".
@@ -95,6 +95,11 @@ void publish_checkpoint(const std::filesystem::path& folder, std::int64_t steps)
 /// Keeps the newest `keep` checkpoints up to `steps` and removes the others. Those of later steps
 /// go, too: training has gone back to before them.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t steps, std::int32_t keep);
+
+/// Renames the checkpoint of these steps, if there is one, so that no run goes on from it by itself:
+/// "diverged-step-00000100". Replaces one that was set aside before. Returns its new path.
+[[nodiscard]] std::optional<std::filesystem::path> set_aside_checkpoint(
+    const std::filesystem::path& folder, std::int64_t steps);
 
 /// Removes what is left of runs that ended while they wrote.
 void remove_partial_checkpoints(const std::filesystem::path& folder);

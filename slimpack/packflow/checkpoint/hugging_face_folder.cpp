@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
@@ -23,31 +24,76 @@ std::string index_to_json(const std::map<std::string, std::string>& file_of, std
   return index.dump(2) + "\n";
 }
 
-NamedTensors read_model_tensors(const fs::path& folder) {
-  const fs::path whole = folder / part_name(kModelStem, 0, 1), index = folder / kIndexFile;
-  if (fs::is_regular_file(whole)) return read_safetensors(whole);
-  if (!fs::is_regular_file(index))
-    invalid_input("'{}' has neither {} nor {}; give the folder of a Hugging Face model",
-                  folder.string(), whole.filename().string(), kIndexFile);
+namespace {
+
+/// What a folder without safetensors files of a model has, and the remedy.
+std::string other_model_in(const fs::path& folder) {
+  constexpr const char* kSave = "load it with transformers and write it with save_pretrained";
+  if (fs::exists(folder / "adapter_config.json"))
+    return ", but has an adapter (adapter_config.json) and not the model that it adapts; merge the two "
+           "(peft: merge_and_unload, save_pretrained) and give that folder";
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
+    if (fs::exists(folder / name))
+      return fmt::format(", but has {}, weights as torch.save writes them; {}", name, kSave);
+  for (const char* name : {"tf_model.h5", "flax_model.msgpack", "consolidated.safetensors",
+                           "consolidated.00.pth"})
+    if (fs::exists(folder / name))
+      return fmt::format(", but has {}, weights of another library; {}", name, kSave);
+  return "; give the folder of a Hugging Face model";
+}
+
+/// model.safetensors, or the empty path if the model is in parts.
+fs::path single_file(const fs::path& folder) {
+  const fs::path whole = folder / part_name(kModelStem, 0, 1);
+  if (fs::is_regular_file(whole)) return whole;
+  if (!fs::is_regular_file(folder / kIndexFile))
+    invalid_input("'{}' has neither {} nor {}{}", folder.string(), whole.filename().string(),
+                  kIndexFile, other_model_in(folder));
+  return {};
+}
+
+/// By tensor the file that has it, as the index says.
+std::map<std::string, std::string> read_index(const fs::path& index) {
   const std::string origin = index.string();
   const nlohmann::json json = parse_json(read_file(index, "index"), origin);
   const JsonFields fields(json, origin);
   const JsonFields weight_map = fields.object("weight_map");
-  NamedTensors tensors;
-  std::map<std::string, NamedTensors> files;
+  std::map<std::string, std::string> file_of;
   for (const auto& item : fields.at("weight_map").items()) {
     const std::string file = weight_map.text(item.key().c_str());
     if (fs::path(file).filename() != file)
       invalid_input("{}: tensor {} is in \"{}\", which is no file of the same folder", origin,
                     item.key(), file);
+    file_of.emplace(item.key(), file);
+  }
+  return file_of;
+}
+
+}  // namespace
+
+NamedTensors read_model_tensors(const fs::path& folder) {
+  const fs::path whole = single_file(folder), index = folder / kIndexFile;
+  if (!whole.empty()) return read_safetensors(whole);
+  NamedTensors tensors;
+  std::map<std::string, NamedTensors> files;
+  for (const auto& [name, file] : read_index(index)) {
     auto known = files.find(file);
     if (known == files.end()) known = files.emplace(file, read_safetensors(folder / file)).first;
-    const auto tensor = known->second.find(item.key());
+    const auto tensor = known->second.find(name);
     if (tensor == known->second.end())
-      invalid_input("{}: tensor {} is not in {}; fetch the folder again", origin, item.key(), file);
+      invalid_input("{}: tensor {} is not in {}; fetch the folder again", index.string(), name,
+                    file);
     tensors.insert(*tensor);
   }
   return tensors;
+}
+
+void require_finite_model(const fs::path& folder) {
+  const fs::path whole = single_file(folder);
+  if (!whole.empty()) return require_finite_file(whole);
+  std::set<std::string> files;
+  for (const auto& [name, file] : read_index(folder / kIndexFile)) files.insert(file);
+  for (const std::string& file : files) require_finite_file(folder / file);
 }
 
 }  // namespace slimpack

@@ -29,4 +29,8 @@ inline constexpr const char* kIndexFile = "model.safetensors.index.json";
 /// not where it says.
 [[nodiscard]] NamedTensors read_model_tensors(const std::filesystem::path& folder);
 
+/// Throws InvalidInput as read_model_tensors, and for weights that are not finite, naming file and
+/// tensor. Reads every weight once.
+void require_finite_model(const std::filesystem::path& folder);
+
 }  // namespace slimpack

@@ -70,6 +70,33 @@ void require_tensors(const NamedTensors& tensors, const Sizes& needed, const std
                     origin, name);
 }
 
+/// A model that was saved without its head (transformers' LlamaModel) leaves "model." out of its
+/// names.
+NamedTensors with_prefix(NamedTensors tensors, const Sizes& needed) {
+  NamedTensors named;
+  for (auto& [name, tensor] : tensors) {
+    const std::string whole = "model." + name;
+    const bool short_name =
+        !needed.contains(name) && needed.contains(whole) && !tensors.contains(whole);
+    named.emplace(short_name ? whole : name, std::move(tensor));
+  }
+  return named;
+}
+
+/// Leaves one of the two names of a tied matrix, of which a file may have either or both.
+void join_tied(NamedTensors& tensors, const std::string& origin) {
+  const auto head = tensors.find(kHead), embedding = tensors.find(kEmbedding);
+  if (head == tensors.end()) return;
+  if (embedding == tensors.end()) {
+    tensors.emplace(kEmbedding, head->second);
+  } else if (!head->second.equal(embedding->second)) {
+    invalid_input(
+        "{}: tensor {} differs from {}, which the model ties; set tie_word_embeddings to false",
+        origin, kHead, kEmbedding);
+  }
+  tensors.erase(head);
+}
+
 /// Calls assign(bucket, parameter, row, rows) for every part of the rank's parameters with its
 /// piece of the tensor of that name.
 template <class Assign>
@@ -98,15 +125,10 @@ NamedTensors sound_tensors(NamedTensors tensors, const ModelShape& shape,
   std::erase_if(tensors, [](const auto& entry) {
     return entry.first.ends_with(".rotary_emb.inv_freq");  // follows from rope_theta
   });
-  const auto head = tensors.find(kHead), embedding = tensors.find(kEmbedding);
-  if (shape.tie_embeddings && head != tensors.end() && embedding != tensors.end()) {
-    if (!head->second.equal(embedding->second))
-      invalid_input(
-          "{}: tensor {} differs from {}, which the model ties; set tie_word_embeddings to false",
-          origin, kHead, kEmbedding);
-    tensors.erase(head);
-  }
-  require_tensors(tensors, tensor_sizes(shape), origin);
+  const Sizes needed = tensor_sizes(shape);
+  tensors = with_prefix(std::move(tensors), needed);
+  if (shape.tie_embeddings) join_tied(tensors, origin);
+  require_tensors(tensors, needed, origin);
   return tensors;
 }
 

@@ -1,11 +1,13 @@
 #include "slimpack/packflow/checkpoint/safetensors.h"
 
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/base/mapped_file.h"
+#include "slimpack/packflow/checkpoint/foreign_file.h"
 
 namespace slimpack {
 namespace {
@@ -22,6 +25,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // the format's own limit
+constexpr const char* kDownload = "the file is cut off or damaged; download it again";
 constexpr std::array<std::pair<const char*, at::ScalarType>, 6> kTypes{{{"F64", at::kDouble},
                                                                         {"F32", at::kFloat},
                                                                         {"F16", at::kHalf},
@@ -64,6 +68,23 @@ ShapedBytes shape_of(const JsonFields& entry, at::ScalarType type) {
   return result;
 }
 
+/// Reads the length of the header, which begins after it.
+std::uint64_t header_length(std::span<const std::byte> bytes, const std::string& origin) {
+  if (const auto kind = foreign_kind(bytes)) invalid_input("{}: {}", origin, *kind);
+  std::uint64_t size = 0;
+  if (bytes.size() < sizeof size)
+    invalid_input("{}: {} bytes, shorter than its 8-byte header length; {}", origin, bytes.size(),
+                  kDownload);
+  std::memcpy(&size, bytes.data(), sizeof size);
+  if (size > kMaxHeader)
+    invalid_input("{}: header length {} exceeds the limit of {}, so it is no safetensors file; {}",
+                  origin, size, kMaxHeader, kDownload);
+  if (size > bytes.size() - sizeof size)
+    invalid_input("{}: header length {} exceeds the file of {} bytes; {}", origin, size,
+                  bytes.size(), kDownload);
+  return size;
+}
+
 /// [begin, end) of the data.
 struct Range {
   std::int64_t begin;
@@ -73,8 +94,13 @@ struct Range {
 Range range_of(const JsonFields& entry, std::int64_t available) {
   const auto& offsets = entry.array("data_offsets");
   if (offsets.size() != 2) invalid_input("{}: data_offsets needs two entries", entry.origin());
-  const std::int64_t begin = json_integer(offsets[0], entry.origin() + ": begin", 0, available);
-  return {begin, json_integer(offsets[1], entry.origin() + ": end", begin, available)};
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  const std::int64_t begin = json_integer(offsets[0], entry.origin() + ": begin", 0, kMost);
+  const std::int64_t end = json_integer(offsets[1], entry.origin() + ": end", begin, kMost);
+  if (end > available)
+    invalid_input("{}: its end is byte {} of the data, of which the file has {}; {}", entry.origin(),
+                  end, available, kDownload);
+  return {begin, end};
 }
 
 at::Tensor tensor_at(const std::byte* data, const std::vector<std::int64_t>& shape,
@@ -99,7 +125,10 @@ void require_tiling(const std::map<std::int64_t, std::int64_t>& end_of_begin,
       invalid_input("{}: bytes {} to {} belong to no or to two tensors", origin, at, begin);
     at = end;
   }
-  if (at != available) invalid_input("{}: {} bytes follow the last tensor", origin, available - at);
+  if (at != available)
+    invalid_input("{}: {} bytes follow the last tensor, so that more was written to it than the "
+                  "header says; download the file again",
+                  origin, available - at);
 }
 
 }  // namespace
@@ -134,13 +163,7 @@ void write_safetensors(const std::filesystem::path& file, const NamedTensors& te
 
 NamedTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                                const std::string& origin) {
-  std::uint64_t size = 0;
-  if (bytes.size() < sizeof size)
-    invalid_input("{}: shorter than its 8-byte header length", origin);
-  std::memcpy(&size, bytes.data(), sizeof size);
-  if (size > kMaxHeader || size > bytes.size() - sizeof size)
-    invalid_input("{}: header length {} exceeds the file or the limit of {}", origin, size,
-                  kMaxHeader);
+  const std::uint64_t size = header_length(bytes, origin);
   const auto* const text = reinterpret_cast<const char*>(bytes.data()) + sizeof size;
   const nlohmann::json header = parse_json(std::string_view(text, size), origin);
   const std::span<const std::byte> data = bytes.subspan(sizeof size + size);
@@ -163,6 +186,19 @@ NamedTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr
   }
   require_tiling(end_of_begin, available, origin);
   return tensors;
+}
+
+void require_finite_file(const std::filesystem::path& file) {
+  for (const auto& [name, tensor] : read_safetensors(file)) {
+    if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
+    const auto [smallest, largest] = at::aminmax(tensor.view(-1));
+    for (const at::Tensor& extreme : {smallest, largest})  // a NaN is both
+      if (const auto value = extreme.item<double>(); !std::isfinite(value))
+        invalid_input("'{}': tensor {} holds {}, so these weights cannot be used; take a sound "
+                      "copy or an earlier checkpoint",
+                      file.string(), name,
+                      std::isnan(value) ? "values that are not numbers" : "infinite values");
+  }
 }
 
 NamedTensors read_safetensors(const std::filesystem::path& file) {

@@ -39,4 +39,8 @@ void write_safetensors(const std::filesystem::path& file, const NamedTensors& te
 /// one of them lives.
 [[nodiscard]] NamedTensors read_safetensors(const std::filesystem::path& file);
 
+/// Throws InvalidInput naming the file and the first tensor by name that holds a number that is not
+/// finite. Reads every number once.
+void require_finite_file(const std::filesystem::path& file);
+
 }  // namespace slimpack

@@ -219,6 +219,7 @@ fs::path model_folder(const fs::path& folder) {
 
 LanguageModel load_language_model(const fs::path& folder, Dtype dtype, at::Device device) {
   const ModelShape shape = read_model_shape(folder / kConfigFile);
+  require_finite_model(folder);
   return {shape, sound_tensors(read_model_tensors(folder), shape, folder.string()), dtype, device};
 }
 

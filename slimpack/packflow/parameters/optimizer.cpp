@@ -2,11 +2,15 @@
 
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <span>
 #include <vector>
@@ -82,6 +86,12 @@ double clip_factor(double norm, double clip_norm) {
   return clip_norm > 0 ? std::min(1.0, clip_norm / (norm + 1e-6)) : 1.0;
 }
 
+bool usable_norm(double norm, at::ScalarType type) {
+  const double largest = type == at::kDouble ? std::numeric_limits<double>::max()
+                                             : static_cast<double>(std::numeric_limits<float>::max());
+  return norm * norm <= largest;  // false for NaN
+}
+
 void adamw_update(std::span<StageParameters> stages, const TrainConfig& config, std::int64_t step,
                   double gradient_scale) {
   UpdateGroup decayed, plain;
@@ -100,6 +110,19 @@ void adamw_update(std::span<StageParameters> stages, const TrainConfig& config, 
     for (const ParameterBucket& bucket : stage.buckets)
       if (bucket.values_N.scalar_type() != bucket.masters_S.scalar_type())
         bucket.shard.of(bucket.values_N).copy_(bucket.masters_S);
+}
+
+// A NaN is both the smallest and the largest value.
+at::Tensor finite_values(std::span<const StageParameters> stages) {
+  std::vector<at::Tensor> extremes;
+  for (const StageParameters& stage : stages)
+    for (const ParameterBucket& bucket : stage.buckets) {
+      if (bucket.shard.size() == 0) continue;
+      const auto [smallest, largest] = at::aminmax(bucket.shard.of(bucket.values_N));
+      extremes.insert(extremes.end(), {smallest, largest});
+    }
+  if (extremes.empty()) return at::ones({}, at::kBool);
+  return at::isfinite(at::stack(extremes)).all();
 }
 
 void zero_gradients(std::span<StageParameters> stages) {

@@ -20,10 +20,18 @@ namespace slimpack {
 /// The same rule as torch.nn.utils.clip_grad_norm_.
 [[nodiscard]] double clip_factor(double norm, double clip_norm);
 
+/// Whether moments of this type stay finite in an update from gradients of this norm, which is that
+/// after scaling: the square of each has a place in the type.
+[[nodiscard]] bool usable_norm(double norm, at::ScalarType type);
+
 /// One update of the rank's shards of its parameters with gradients scaled by `gradient_scale`;
 /// `step` counts from 0. Compute-type values follow their masters.
 void adamw_update(std::span<StageParameters> stages, const TrainConfig& config, std::int64_t step,
                   double gradient_scale);
+
+/// Whether all values in the rank's shards are finite numbers: a bool on the stages' device, for
+/// which nobody waits. Reads every value once.
+[[nodiscard]] at::Tensor finite_values(std::span<const StageParameters> stages);
 
 void zero_gradients(std::span<StageParameters> stages);
 

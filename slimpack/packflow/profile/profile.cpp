@@ -137,6 +137,7 @@ double measure_optimizer(const ProfileOptions& options, const ProfileRank& rank)
     const std::span stage(&bench.parameters(), 1);
     static_cast<void>(squared_gradient_norm(stage));
     adamw_update(stage, TrainConfig{}, 0, 1.0);
+    static_cast<void>(finite_values(stage));
     zero_gradients(stage);
   };
   update();

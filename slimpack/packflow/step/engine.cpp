@@ -163,11 +163,12 @@ StepResult Engine::run(const StepPlan& plan, std::span<const LoweredSchedule> sc
   on_step_ranks(plan, schedules, tokens, update, kind, [&](const RankStep& rank) {
     zero_gradients(rank.parameters);
     const RankResult own = run_rank(rank);
-    Timeline timeline = gathered_timeline(own, rank.communicator.world());
+    AllRanks all = gathered(own, rank.communicator.world());
     if (rank.rank != ranks_.front()) return;
     step.gradient_norm = own.gradient_norm;
     step.loss = tokens.targets > 0 ? own.loss_sum / static_cast<double>(tokens.targets) : 0.0;
-    step.timeline = std::move(timeline);
+    step.update = all.update;
+    step.timeline = std::move(all.timeline);
   });
   step.timeline.replicas = options_.replicas;
   step.timeline.tensor = options_.tensor;

@@ -15,6 +15,7 @@
 #include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/world.h"
 #include "slimpack/packflow/step/engine_options.h"
+#include "slimpack/packflow/step/rank_result.h"
 #include "slimpack/packflow/step/stage_step.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/schedule/lowered_schedule.h"
@@ -27,7 +28,8 @@ struct RankStep;  // rank_step.h
 struct StepResult {
   double loss = 0;           ///< mean over the step's targets; 0 when it has none
   double gradient_norm = 0;  ///< before clipping
-  Timeline timeline;         ///< measured, by the engine's clock; empty where rank 0 does not run
+  UpdateOutcome update = UpdateOutcome::kNone;  ///< the same in all processes
+  Timeline timeline;  ///< measured, by the engine's clock; empty where rank 0 does not run
 };
 
 /// Owns parameters and threads of the ranks that the process runs. All processes of a job make the
@@ -43,10 +45,10 @@ class Engine {
   /// layout and replicas; tokens of the plan's lengths. A rank that throws ends the step on all
   /// ranks, each at the end of a layer at the latest; the first exception is rethrown. The engine
   /// can run other steps then: parameters and optimizer are untouched, unless the rank threw in the
-  /// update itself, which leaves some ranks' shards updated and others' not. Throws RunFailed,
-  /// parameters untouched, when an update's gradient norm is not finite. The step is measured by
-  /// `clock`; absent = the engine's. REQUIRES: virtual time only where every rank is a thread of
-  /// this process on a CPU.
+  /// update itself, which leaves some ranks' shards updated and others' not. A gradient norm or
+  /// updated parameters that are not finite are no exception, but StepResult::update. The step is
+  /// measured by `clock`; absent = the engine's. REQUIRES: virtual time only where every rank is a
+  /// thread of this process on a CPU.
   [[nodiscard]] StepResult run(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                                const StepTokens& tokens,
                                const std::optional<OptimizerUpdate>& update,

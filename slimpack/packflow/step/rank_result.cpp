@@ -10,31 +10,47 @@
 namespace slimpack {
 namespace {
 
-/// Gathers records of one type. Members run the same program, so records are bytes.
+/// What every member tells all others.
+struct RankEnd {
+  Bytes peak_activation;
+  UpdateOutcome update;
+};
+
+/// The records of a member. Members run the same program, so records are bytes.
 template <class Record>
-std::vector<std::vector<Record>> gathered(std::span<const Record> own, Collective& group) {
+std::vector<Record> records_of(const at::Tensor& bytes_B) {
   static_assert(std::is_trivially_copyable_v<Record>);
-  std::vector<std::vector<Record>> all;
-  for (const at::Tensor& part_B : group.gathering().gather(byte_tensor(std::as_bytes(own)))) {
-    SLIMPACK_CHECK(part_B.numel() % static_cast<std::int64_t>(sizeof(Record)) == 0);
-    auto& records = all.emplace_back(static_cast<std::size_t>(part_B.numel()) / sizeof(Record));
-    std::memcpy(records.data(), part_B.const_data_ptr(), part_B.nbytes());
+  SLIMPACK_CHECK(bytes_B.numel() % static_cast<std::int64_t>(sizeof(Record)) == 0);
+  std::vector<Record> records(static_cast<std::size_t>(bytes_B.numel()) / sizeof(Record));
+  std::memcpy(records.data(), bytes_B.const_data_ptr(), bytes_B.nbytes());
+  return records;
+}
+
+/// Appends the records of all members to `all` at the first of them.
+template <class Record>
+void gather_into(std::vector<Record>& all, std::span<const Record> own, Collective& group) {
+  for (const at::Tensor& bytes_B : group.gathering().gather(byte_tensor(std::as_bytes(own)))) {
+    const std::vector<Record> records = records_of<Record>(bytes_B);
+    all.insert(all.end(), records.begin(), records.end());
   }
-  return all;
 }
 
 }  // namespace
 
-Timeline gathered_timeline(const RankResult& own, Collective& group) {
-  Timeline timeline;
-  for (const auto& spans : gathered(std::span(own.spans), group))
-    timeline.spans.insert(timeline.spans.end(), spans.begin(), spans.end());
-  for (const auto& memory : gathered(std::span(own.memory), group))
-    timeline.memory.insert(timeline.memory.end(), memory.begin(), memory.end());
-  for (const auto& peak : gathered(std::span(&own.peak_activation, 1), group))
-    timeline.peak_activation.push_back(peak.front());
-  if (group.index() == 0) timeline.ranks = group.size();
-  return timeline;
+AllRanks gathered(const RankResult& own, Collective& group) {
+  AllRanks all{{}, own.update};
+  gather_into(all.timeline.spans, std::span<const Span>(own.spans), group);
+  gather_into(all.timeline.memory, std::span<const MemorySample>(own.memory), group);
+  const RankEnd own_end{own.peak_activation, own.update};
+  const bool first = group.index() == 0;
+  for (const at::Tensor& bytes_B :
+       group.gathering().all_gather(byte_tensor(std::as_bytes(std::span(&own_end, 1))))) {
+    const RankEnd end = records_of<RankEnd>(bytes_B).front();
+    if (end.update == UpdateOutcome::kNotFinite) all.update = end.update;
+    if (first) all.timeline.peak_activation.push_back(end.peak_activation);
+  }
+  if (first) all.timeline.ranks = group.size();
+  return all;
 }
 
 }  // namespace slimpack

@@ -1,6 +1,7 @@
-// Rank result: what one rank has measured in a step, and the timeline of all ranks.
+// Rank result: what one rank has measured and found in a step, and what all ranks have.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -9,15 +10,29 @@
 
 namespace slimpack {
 
+/// What came of a step's update.
+enum class UpdateOutcome : std::uint8_t {
+  kNone,       ///< none was asked for
+  kMade,       ///< parameters are updated, and finite
+  kRefused,    ///< the gradient norm is not finite or too large: parameters are untouched
+  kNotFinite,  ///< some updated parameters are not finite numbers
+};
+
 struct RankResult {
   double loss_sum = 0;  ///< over all ranks
   double gradient_norm = 0;
+  UpdateOutcome update = UpdateOutcome::kNone;  ///< of this rank's parameters
   std::vector<Span> spans;
   std::vector<MemorySample> memory;
   Bytes peak_activation;
 };
 
-/// The spans, samples and peaks of all members by index, at the first of them; elsewhere none.
-[[nodiscard]] Timeline gathered_timeline(const RankResult& own, Collective& group);
+/// What all members of a group have measured and found.
+struct AllRanks {
+  /// The spans, samples and peaks of all members by index, at the first of them; elsewhere none.
+  Timeline timeline;
+  UpdateOutcome update = UpdateOutcome::kNone;  ///< kNotFinite if it is that of any member
+};
+[[nodiscard]] AllRanks gathered(const RankResult& own, Collective& group);
 
 }  // namespace slimpack

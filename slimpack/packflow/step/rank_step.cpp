@@ -19,15 +19,6 @@
 namespace slimpack {
 namespace {
 
-/// Every rank knows the norm of the whole model, so every rank refuses the update.
-void require_finite(double gradient_norm) {
-  if (std::isfinite(gradient_norm)) return;
-  run_failed(
-      "the gradient norm is {}: training has diverged; lower train.learning_rate or raise "
-      "train.warmup_steps",
-      std::isnan(gradient_norm) ? "not a number" : "infinite");
-}
-
 /// Σ of what all ranks found in their shards, in the order of the shards: so it has the same bits
 /// whichever ranks own them.
 double sum_by_shards(double own, const RankGrid& grid, Gathering& world) {
@@ -65,6 +56,8 @@ class RankRunner {
     record_.end_actions();
     finish();
     record_.read(result_, rank_.communicator.waited_inputs());
+    // Only now, so that the host does not wait for the device before the step's last reductions.
+    if (finite_.defined() && !finite_.item<bool>()) result_.update = UpdateOutcome::kNotFinite;
     return std::move(result_);
   }
 
@@ -334,12 +327,18 @@ class RankRunner {
       result_.gradient_norm = std::sqrt(sum_by_shards(squares, grid_, world.gathering()));
     });
     if (!rank_.update) return;
-    require_finite(result_.gradient_norm);
+    const TrainConfig& config = rank_.update->config;
+    const double scale = clip_factor(result_.gradient_norm, config.clip_norm);
+    // Every rank knows the norm of the whole model, so every rank refuses the update.
+    if (!usable_norm(result_.gradient_norm * scale, accumulate_type(rank_.options.dtype))) {
+      result_.update = UpdateOutcome::kRefused;
+      return;
+    }
     record_.timed(SpanKind::kOptimizer, [&] {
-      const TrainConfig& config = rank_.update->config;
-      adamw_update(rank_.parameters, config, rank_.update->step,
-                   clip_factor(result_.gradient_norm, config.clip_norm));
+      adamw_update(rank_.parameters, config, rank_.update->step, scale);
+      finite_ = finite_values(rank_.parameters);
     });
+    result_.update = UpdateOutcome::kMade;
     Collective& data = rank_.communicator.data();
     if (data.size() == 1) return;
     record_.timed(SpanKind::kReduce, [&] {
@@ -354,6 +353,7 @@ class RankRunner {
   StepRecord record_;
   RankExchanges exchanges_;
   RankResult result_;
+  at::Tensor finite_;                            ///< whether the updated parameters are
   at::Tensor rows_TH_;                           ///< input, then output of the action that runs
   std::vector<const ParameterBucket*> buckets_;  ///< in the order of their reduction
   std::size_t reducing_ = 0;                     ///< of these, how many reductions have begun

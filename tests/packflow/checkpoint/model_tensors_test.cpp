@@ -4,6 +4,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <string_view>
+#include <utility>
+
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/checkpoint/load_checkpoint.h"
 #include "tests/packflow/support/small_runs.h"
@@ -103,6 +107,41 @@ TEST(ModelTensors, OfATiedModelMayHaveItsHeadWhenThatIsTheEmbedding) {
                        {"lm_head.weight", "differs", "tie_word_embeddings"});
 }
 
+TEST(ModelTensors, OfATiedModelMayHaveItsMatrixUnderTheNameOfTheHeadAlone) {
+  Engine engine = engine_of(tied_shape(), Dtype::kFp32, 2, 7);
+  const NamedTensors sound = named_parameters(engine);
+  NamedTensors tensors = sound;
+  tensors["lm_head.weight"] = tensors.at("model.embed_tokens.weight") + 1;
+  tensors.erase("model.embed_tokens.weight");
+  load_parameters(engine, tensors, "model");
+  NamedTensors expected = sound;
+  expected["model.embed_tokens.weight"] = tensors.at("lm_head.weight");
+  expect_same(engine, expected);
+  // Not tied: the head says nothing of the embedding.
+  Engine untied = engine_of(small_shape(2), Dtype::kFp32, 2);
+  NamedTensors headed = named_parameters(untied);
+  headed.erase("model.embed_tokens.weight");
+  expect_invalid_input([&] { load_parameters(untied, headed, "model"); },
+                       {"model.embed_tokens.weight is missing"});
+}
+
+TEST(ModelTensors, MayLackTheNameOfTheModelInFront) {
+  for (const ModelShape& shape : {small_shape(2), tied_shape()}) {
+    Engine engine = engine_of(shape, Dtype::kFp32, 2);
+    const NamedTensors sound = named_parameters(engine);
+    NamedTensors tensors;
+    for (const auto& [name, tensor] : sound)
+      tensors[name.starts_with("model.") ? name.substr(6) : name] = tensor;
+    Engine other = engine_of(shape, Dtype::kFp32, 2, 7);
+    load_parameters(other, tensors, "model");
+    expect_same(other, sound);
+    // Under both names, one is unknown.
+    tensors["model.norm.weight"] = sound.at("model.norm.weight");
+    expect_invalid_input([&] { load_parameters(other, tensors, "model"); },
+                         {"tensor norm.weight has no place"});
+  }
+}
+
 /// A folder as Hugging Face writes it, in two parts.
 class ModelFolder : public ::testing::Test {
  protected:
@@ -154,6 +193,30 @@ TEST_F(ModelFolder, WithoutAUsableIndexIsRefused) {
   std::filesystem::remove(folder_ / kIndexFile);
   expect_invalid_input([&] { static_cast<void>(read_model_tensors(folder_.path())); },
                        {folder_.path().string(), "neither model.safetensors nor"});
+}
+
+TEST_F(ModelFolder, WithWeightsOfAnotherKindHasTheRemedyOfThatKind) {
+  std::filesystem::remove(folder_ / kIndexFile);
+  const std::pair<const char*, std::string_view> kOthers[] = {
+      {"flax_model.msgpack", "of another library"},
+      {"pytorch_model.bin", "has pytorch_model.bin, weights as torch.save writes them"},
+      {"adapter_config.json", "merge_and_unload"}};
+  for (const auto& [name, remedy] : kOthers) {
+    put_file(folder_ / name, "{}");
+    expect_invalid_input([&] { static_cast<void>(read_model_tensors(folder_.path())); },
+                         {"neither model.safetensors nor", remedy, "save_pretrained"});
+  }
+}
+
+TEST_F(ModelFolder, WithANumberThatIsNotFiniteIsRefusedByFileAndTensor) {
+  require_finite_model(folder_.path());
+  NamedTensors part;
+  const auto file = folder_ / part_name("model", 1, 2);
+  for (const auto& [name, tensor] : read_safetensors(file)) part.emplace(name, tensor.clone());
+  part.rbegin()->second.view(-1)[0] = std::numeric_limits<float>::quiet_NaN();
+  write_safetensors(file, part);
+  expect_invalid_input([&] { require_finite_model(folder_.path()); },
+                       {"model-00002-of-00002.safetensors", part.rbegin()->first, "not numbers"});
 }
 
 TEST_F(ModelFolder, OfAModelThatUsesTheSameSizesOtherwiseIsRefusedByTheField) {

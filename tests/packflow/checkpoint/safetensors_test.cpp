@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -153,6 +156,61 @@ TEST(Safetensors, RefusesFilesThatAreTooShortForTheirHeader) {
   file.assign(8, '\xff');
   refuse(file, "exceeds");
   expect_invalid_input([&] { static_cast<void>(read_safetensors(folder / "none")); }, {"none"});
+}
+
+TEST(Safetensors, SaysWhatStandsInThePlaceOfWeights) {
+  const TempFolder folder;
+  const std::pair<std::string, std::string_view> kForeign[] = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", "git lfs pull"},
+      {"<html>not found</html>", "web page"},
+      {"\n\n  <!DOCTYPE html>\n<title>Sign in</title>", "web page"},
+      {"Entry not found", "text that begins with \"Entry not found\""},
+      {"{\"error\": \"Repository not found\"}", "text that begins with"},
+      {std::string(4096, '\0'), "zeros"},
+      {std::string("PK\x03\x04", 4) + std::string(100, 'x'), "save_pretrained"},
+      {"\x80\x02}q\x01X" + std::string(100, 'x'), "pickle"},
+      {std::string("GGUF\x03\0\0\0", 8), "GGUF"},
+      {"\x1f\x8b\x08" + std::string(100, 'x'), "gzip"},
+  };
+  for (const auto& [bytes, message] : kForeign) {
+    put_file(folder / "model.safetensors", bytes);
+    expect_invalid_input(
+        [&] { static_cast<void>(read_safetensors(folder / "model.safetensors")); },
+        {"model.safetensors: ", message});
+  }
+}
+
+TEST(Safetensors, ACutOrLongerFileIsToBeDownloadedAgain) {
+  const TempFolder folder;
+  write_safetensors(folder / "good", {{"a", at::ones({64}, at::kFloat)}});
+  const std::string good = get_file(folder / "good");
+  const auto refuse = [&](const std::string& bytes, std::string_view rule) {
+    put_file(folder / "bad", bytes);
+    expect_invalid_input([&] { static_cast<void>(read_safetensors(folder / "bad")); },
+                         {"bad", rule, "download"});
+  };
+  refuse(good.substr(0, good.size() - 100), "its end is byte 256 of the data, of which the file has 156");
+  refuse(good.substr(0, 20), "exceeds the file of 20 bytes");
+  refuse(good.substr(0, 5), "shorter");
+  refuse(good + std::string(64, '\0'), "64 bytes follow");
+}
+
+TEST(Safetensors, NumbersThatAreNotFiniteAreFoundInEveryType) {
+  const TempFolder folder;
+  for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16})
+    for (const double bad : {std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity()}) {
+      NamedTensors tensors{{"a", at::ones({3, 5}, type)},
+                           {"b", at::zeros({2, 4}, type)},
+                           {"empty", at::zeros({0}, type)},
+                           {"ids", at::ones({2}, at::kLong)}};
+      write_safetensors(folder / "t", tensors);
+      require_finite_file(folder / "t");
+      tensors.at("b")[1][2] = bad;
+      write_safetensors(folder / "t", tensors);
+      expect_invalid_input([&] { require_finite_file(folder / "t"); }, {"/t'", "tensor b holds"});
+    }
 }
 
 TEST(Safetensors, EveryTruncationOfAGoodFileIsRefused) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "tests/packflow/support/pretended_device.h"
@@ -49,6 +50,15 @@ TEST(ClipFactor, BringsTheNormToTheLimitAndLeavesSmallerOnesAlone) {
   EXPECT_EQ(clip_factor(0.5, 1.0), 1.0);
   EXPECT_EQ(clip_factor(0.0, 1.0), 1.0);
   EXPECT_EQ(clip_factor(1e9, 0.0), 1.0);  // no clipping
+}
+
+TEST(UsableNorm, LeavesRoomForItsSquare) {
+  EXPECT_TRUE(usable_norm(1.8e19, at::kFloat));  // 3.24e38 of at most 3.40e38
+  EXPECT_FALSE(usable_norm(1.9e19, at::kFloat));
+  EXPECT_TRUE(usable_norm(1.9e19, at::kDouble));
+  for (const double bad : {std::numeric_limits<double>::infinity(),
+                           std::numeric_limits<double>::quiet_NaN(), 1e200})
+    EXPECT_FALSE(usable_norm(bad, at::kDouble)) << bad;
 }
 
 /// A bucket with all values and gradients alike, owned by `replica` of `replicas`.
@@ -164,6 +174,24 @@ TEST(AdamW, RoundsMastersIntoTheValuesOfABf16Run) {
   EXPECT_NEAR(master, 0.995, 1e-4);
   EXPECT_EQ(value_in(p, 0, 0), bucket.masters_S.to(at::kBFloat16).item<double>());
   EXPECT_LT(value_in(p, 0, 0), 1.0);
+}
+
+TEST(FiniteValues, AreThoseOfTheOwnShardInEveryType) {
+  for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16})
+    for (const double bad : {std::numeric_limits<double>::infinity(),
+                             -std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()})
+      for (const std::int64_t at : {0, 1, 2, 3}) {
+        // Of 4 elements the second of two replicas owns the last two.
+        StageParameters p = two_buckets(3, 4, 2, 1);
+        for (ParameterBucket& bucket : p.buckets) bucket.values_N = bucket.values_N.to(type);
+        EXPECT_TRUE(finite_values(one(p)).item<bool>());
+        p.buckets[1].values_N[at] = bad;
+        EXPECT_EQ(finite_values(one(p)).item<bool>(), at < 2) << type << " " << bad << " " << at;
+      }
+  // Seven replicas share four elements: some own none.
+  StageParameters nothing = two_buckets(3, 4, 7, 0);
+  EXPECT_TRUE(finite_values(one(nothing)).item<bool>());
 }
 
 TEST(GradientNorm, OfManyBucketsLetsTheHostWaitOnce) {
