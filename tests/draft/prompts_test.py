@@ -94,6 +94,10 @@ def test_lines_of_json_under_another_name_are_asked_about(tmp_path):
     (tmp_path / "p.txt").write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
     with pytest.raises(InvalidInput, match="holds JSON lines, .* ends with .jsonl"):
         prompts_in(tmp_path / "p.txt")
+    for name in ("p.json", "P.JSON.GZ", "p.parquet"):
+        (tmp_path / name).write_text('["a"]')
+        with pytest.raises(InvalidInput, match="is no list of prompts by its name; give JSON lines"):
+            prompts_in(tmp_path / name)
     (tmp_path / "p.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(InvalidInput, match="compressed data is damaged"):
         prompts_in(tmp_path / "p.jsonl.gz")

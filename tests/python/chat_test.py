@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from slimpack import InvalidInput
 from slimpack.generation.chat import Chat
 from slimpack.generation.texts import text_of
@@ -163,23 +165,51 @@ def config_of(template, **more):
     return {"tokenizer_class": "PreTrainedTokenizerFast", **SPECIAL, "chat_template": template, **more}
 
 
-def assert_same(folder, messages, variables=None, **settings):
+def assert_same(folder, messages, variables=None, **more):
     theirs = AutoTokenizer.from_pretrained(folder)
     texts = text_of(Path(folder), 310)
     text = theirs.apply_chat_template(messages, tokenize=False, add_generation_prompt=True,
-                                      **{"chat_template" if k == "template" else k: v for k, v in settings.items()},
+                                      **{"chat_template" if k == "template" else k: v for k, v in more.items()},
                                       **variables or {})
-    settings["variables"] = variables
-    assert Chat(folder, texts).text(messages, **settings) == text
-    assert Chat(folder, texts).tokens(messages, **settings) == theirs(text, add_special_tokens=False).input_ids
+    more["variables"] = variables
+    assert Chat(folder, texts).text(messages, **more) == text
+    assert Chat(folder, texts).tokens(messages, **more) == theirs(text, add_special_tokens=False).input_ids
     return text
 
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=TEMPLATES)
-@pytest.mark.parametrize("settings", [{}, {"tools": TOOLS, "documents": DOCUMENTS,
+@pytest.mark.parametrize("more", [{}, {"tools": TOOLS, "documents": DOCUMENTS,
                                            "variables": {"enable_thinking": False}}], ids=["plain", "all"])
-def test_templates_are_rendered_as_transformers_renders_them(folder, template, settings):
-    assert assert_same(folder({"tokenizer_config.json": config_of(template)}), MESSAGES, **settings) is not None
+def test_templates_are_rendered_as_transformers_renders_them(folder, template, more):
+    assert assert_same(folder({"tokenizer_config.json": config_of(template)}), MESSAGES, **more) is not None
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(["</s>", " <s>\n", "'\"<&>"])
+VALUES = st.recursive(st.none() | st.booleans() | st.integers(-2**40, 2**40) | st.floats(allow_nan=False) | TEXT,
+                      lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+                      max_leaves=6)
+MESSAGE = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant", "tool"]), "content": TEXT},
+    optional={"reasoning": TEXT, "thinking": TEXT, "extra": VALUES, "name": st.none() | TEXT})
+
+
+@pytest.fixture(scope="module", name="both")
+def fixture_both(tmp_path_factory, tokenizer_json):
+    """A folder, and what transformers reads from it."""
+    made = tmp_path_factory.mktemp("both")
+    (made / "tokenizer.json").write_text(tokenizer_json)
+    (made / "tokenizer_config.json").write_text(json.dumps(config_of([
+        {"name": name, "template": TEMPLATES[name]} for name in ("tools of qwen", "tojson of messages", "items")])))
+    return text_of(made, 310), AutoTokenizer.from_pretrained(made)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(messages=st.lists(MESSAGE, min_size=1, max_size=4), tools=st.none() | st.lists(VALUES.filter(
+    lambda value: isinstance(value, dict)), max_size=2), name=st.sampled_from(["tools of qwen", "tojson of messages", "items"]))
+def test_any_messages_are_rendered_as_transformers_renders_them(both, messages, tools, name):
+    texts, theirs = both
+    expected = theirs.apply_chat_template(messages, tools=tools, chat_template=name, add_generation_prompt=True)
+    assert Chat(texts.folder, texts).tokens(messages, tools=tools, template=name) == expected.input_ids
 
 
 @pytest.mark.parametrize("name", ["chat_template.jinja", "additional_chat_templates/default.jinja"])

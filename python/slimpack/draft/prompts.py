@@ -9,7 +9,9 @@ from slimpack.generation.chat import Chat
 from slimpack.generation.texts import BYTE_VOCABULARY, json_of, text_of
 from slimpack.text.documents import decoded, lines_in, require_characters, shortened, value_of
 from slimpack.text.errors import shown
-from slimpack.text.inputs import ending_format, is_object
+from slimpack.text.inputs import UNCLEAR_ENDINGS, ending_format, is_object
+
+OTHER_ENDINGS = (*UNCLEAR_ENDINGS, ".parquet")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,9 @@ def read_prompts(path, encoder, field, prompt_tokens, count):
 def _texts(file, field, count):
     """(place, text or messages) of each prompt."""
     is_json = ending_format(file) == "jsonl"
+    if file.lower().endswith(OTHER_ENDINGS):
+        raise InvalidInput(f"'{shown(file)}' is no list of prompts by its name; give JSON lines (.jsonl), a text "
+                           "with a prompt on each line, or the PREFIX of a dataset")
     lines = list(lines_in(file, "prompts"))
     if not is_json and len(lines) >= 2 and all(is_object(line) for _, line in lines[:2]):
         raise InvalidInput(f"'{shown(file)}' holds JSON lines, though its name does not say so; give it a name "
