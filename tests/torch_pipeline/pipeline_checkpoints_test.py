@@ -75,3 +75,34 @@ def test_a_folder_without_some_weight_is_refused(tmp_path):
     Stage.from_pretrained(tmp_path, [0, 2, 4], 0)
     with pytest.raises(InvalidInput, match=r"has no weights for model\.layers\.2\.mlp\.up_proj"):
         Stage.from_pretrained(tmp_path, [0, 2, 4], 1)
+
+
+class Adapter(torch.nn.Module):
+    """Wraps a linear layer as peft does, which renames its weight."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base_layer = base
+        self.lora_A = torch.nn.Linear(base.in_features, 2, bias=False)
+
+    def forward(self, rows):
+        return self.base_layer(rows) + self.lora_A(rows).mean()
+
+
+@pytest.mark.parametrize("when", ["before the stage is made", "after"])
+def test_weights_that_from_pretrained_would_not_find_are_not_written(tmp_path, when):
+    model = model_of(config_of("llama"), 1, torch.float32)
+
+    def adapt():
+        attention = model.model.layers[1].self_attn
+        attention.q_proj = Adapter(attention.q_proj)
+
+    if when != "after":
+        adapt()
+    stage = Stage.from_model(model, [0, 2, 4], 0, check=False)
+    if when == "after":
+        adapt()
+    with pytest.raises(InvalidInput, match=r"has no weight model\.layers\.1\.self_attn\.q_proj\.base_layer\.weight "
+                       r"and 1 others of this stage, .*; save adapters with their own library"):
+        write_shard(stage, tmp_path)
+    assert not list(tmp_path.iterdir())

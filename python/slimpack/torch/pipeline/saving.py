@@ -4,9 +4,12 @@ import json
 import os
 from pathlib import Path
 
+import torch
 from safetensors.torch import save_file
 from torch.distributed.tensor import DTensor
 from transformers.core_model_loading import revert_weight_conversion
+
+from slimpack import InvalidInput
 
 _INDEX = "model.safetensors.index.json"
 
@@ -17,7 +20,10 @@ def write_shard(stage, folder, *, write=True):
 
     Replicas that share weights out all call this, to hand over theirs; those without `write` write
     nothing and get None.
+
+    Raises InvalidInput where from_pretrained would not find a weight by its name.
     """
+    _require_own_names(stage.model)
     state = _whole_state(stage, keep=write)
     if not write:
         return None
@@ -30,6 +36,19 @@ def write_shard(stage, folder, *, write=True):
               metadata={"format": "pt"})
     partial.replace(folder / file)
     return file, {name: tensor.nbytes for name, tensor in state.items()}
+
+
+def _require_own_names(model):
+    """Adapters rename the weights that they wrap. from_pretrained would draw those anew, with a
+    warning alone."""
+    with torch.device("meta"):
+        known = type(model)(model.config).state_dict().keys()
+    others = [name for name in model.state_dict() if name not in known]
+    if others:
+        raise InvalidInput(
+            f"{type(model).__name__} has no weight {others[0]} and {len(others) - 1} others of this "
+            "stage, from_pretrained would not load them; save adapters with their own library, or "
+            "merge them into the model first")
 
 
 def _whole_state(stage, keep):
