@@ -10,7 +10,8 @@ from slimpack import InvalidInput
 from slimpack.generation.chat import Chat
 from slimpack.generation.texts import text_of
 from text_data import bpe
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, decoders, models, normalizers
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
 CHATML = ("{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n' }}"
@@ -360,3 +361,35 @@ def test_settings_that_cannot_be_used_are_told_and_never_replaced_by_a_guess(fol
     with pytest.raises(InvalidInput, match=message.replace("|", r"\|")) as error:
         Chat(made, text_of(made, 310)).tokens(MESSAGES)
     assert "\n" not in str(error.value)
+
+
+def llama_json(**config):
+    """Files of a SentencePiece tokenizer as Llama 2 has it, in miniature."""
+    words = ["▁", "h", "e", "l", "o", "▁h", "▁he", "▁hel", "▁hell", "▁hello", "[", "]", "IN", "I", "N", "▁[", "\n", "▁▁"]
+    merges = [("▁", "h"), ("▁h", "e"), ("▁he", "l"), ("▁hel", "l"), ("▁hell", "o"), ("I", "N"), ("▁", "["), ("▁", "▁")]
+    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *words]
+    library = Tokenizer(models.BPE({token: id for id, token in enumerate(tokens)}, merges, unk_token="<unk>",
+                                   fuse_unk=True, byte_fallback=True))
+    library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    library.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+                                         decoders.Strip(" ", 1, 0)])
+    library.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    library.add_special_tokens(["<unk>", "<s>", "</s>"])
+    template = "{% for m in messages %}{{ bos_token }}[IN]{{ m.content }}[IN] {{ eos_token }}{% endfor %}"
+    return {"tokenizer.json": library.to_str(), "tokenizer_config.json": {"chat_template": template, **config}}
+
+
+@pytest.mark.parametrize("config", [
+    {}, {"tokenizer_class": "PreTrainedTokenizerFast", **SPECIAL},
+    *({"tokenizer_class": name, **more} for name in ("LlamaTokenizer", "LlamaTokenizerFast") for more in (
+        {}, {"legacy": True}, {"legacy": False}, {"add_prefix_space": False}, {"add_prefix_space": True, "legacy": True})),
+], ids=str)
+@pytest.mark.parametrize("text", ["hello", " hello", "  hello\n</s>hello <s> hello", "hé [", "", "\n"])
+def test_text_of_llamas_is_parted_as_transformers_parts_it(folder, config, text):
+    made = folder(llama_json(**{key: value for key, value in config.items() if key != "pad_token"}))
+    theirs, texts = AutoTokenizer.from_pretrained(made), text_of(made, 310)
+    assert texts.encode(text) == theirs(text).input_ids
+    ids = theirs(text, add_special_tokens=False).input_ids
+    assert texts.encode(text, special=False) == ids
+    assert texts.tokenizer.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+    assert_same(made, [{"role": "user", "content": text}])

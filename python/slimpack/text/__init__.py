@@ -1,7 +1,8 @@
 """Text as training data: inputs, documents, tokens and the files of a dataset.
 
 `slimpack.data_build` is the command. Each module here is one part of it:
-inputs (which files), documents (what they hold), tokenizer (text to ids), encoding (batches of
+inputs (which files), documents (what they hold), tokenizer (text to ids), special_tokens and
+tokenizer_classes (what the files beside it declare), losses (text without tokens), encoding (batches of
 documents to tokens), workers (encoding in processes), partial (a build under way, on disk),
 index (Megatron's .idx) and progress (the line on the terminal).
 """

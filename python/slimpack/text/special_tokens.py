@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 
 from slimpack.text.errors import BadInput, reading, shown
-from slimpack.text.tokenizer_classes import class_tokens
+from slimpack.text.tokenizer_classes import TOKENS, class_of
 
 CONFIG, MAP, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -50,12 +50,15 @@ class Token:
 @dataclass(frozen=True)
 class SpecialTokens:
     """names: "eos_token" and the like → Token, without those that are null. files: name → the file that
-    has it. extra: further special tokens. described: id → Token."""
+    has it. extra: further special tokens. described: id → Token. config: tokenizer_config.json.
+    class_name: of the tokenizer, in transformers."""
 
     names: dict
     files: dict
     extra: list
     described: dict
+    config: dict
+    class_name: str | None
 
     def texts(self):
         """Name → text, as chat templates see them."""
@@ -97,8 +100,8 @@ def read_special_tokens(folder, tokenizer=None):
     described = _described(config.get("added_tokens_decoder"), file)
     files["added"] = file
     padding = tokenizer and tokenizer.padding
-    names = {**({"pad_token": padding["pad_token"]} if padding else {}),
-             **class_tokens(config, read_object(folder / "config.json"), tokenizer),
+    class_name = class_of(config, read_object(folder / "config.json"), tokenizer)
+    names = {**({"pad_token": padding["pad_token"]} if padding else {}), **TOKENS.get(class_name, {}),
              **_object_in(config, "model_specific_special_tokens"), **config}
     if "added_tokens_decoder" not in config:
         of_map = read_object(folder / MAP)
@@ -117,7 +120,7 @@ def read_special_tokens(folder, tokenizer=None):
     if "added_tokens_decoder" not in config and (ids := read_object(folder / ADDED)):
         files["added"] = folder / ADDED
         described = _of_ids(ids, {token.content for token in (*tokens.values(), *extra)}, folder / ADDED)
-    return SpecialTokens(tokens, files, extra, described)
+    return SpecialTokens(tokens, files, extra, described, config, class_name)
 
 
 def _object_in(config, name):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from slimpack.text.errors import BadInput, reading, shown
 from slimpack.text.special_tokens import SpecialTokens, read_special_tokens
+from slimpack.text.tokenizer_classes import part_text_as
 
 END_OF_TEXT = "<|endoftext|>"
 # The end of a text in tokenizers that do not say so themselves.
@@ -97,13 +98,16 @@ def read_tokenizer(path, wanted_end=None, append=None):
         raise BadInput(f"'{name}' is no tokenizer ({reason}); give the tokenizer.json of a Hugging "
                        "Face model") from error
     special = read_special_tokens(file.parent, tokenizer)
-    is_changed, lacking = special.add_to(tokenizer, library)
+    has_new_tokens, lacking = special.add_to(tokenizer, library)
+    is_rebuilt = part_text_as(special.class_name, tokenizer, special.config, library)
     ids = tokenizer.get_vocab(with_added_tokens=True)
     if not ids:
         raise BadInput(f"'{name}' has no tokens; give the tokenizer.json of a Hugging Face model")
     end, is_usual = end_of_document(name, ids, special, lacking, wanted_end, append)
-    return described(tokenizer, tokenizer.to_str() if is_changed else text, end, end_is_usual=is_usual,
-                     has_dropout=has_dropout(tokenizer), special=special, lacking=frozenset(lacking))
+    if has_new_tokens or is_rebuilt:
+        text = tokenizer.to_str()
+    return described(tokenizer, text, end, end_is_usual=is_usual, has_dropout=has_dropout(tokenizer),
+                     special=special, lacking=frozenset(lacking))
 
 
 def described(tokenizer, text, end, **more):
