@@ -238,9 +238,9 @@ class Build:
         if found.empty:
             print(f"{counted(found.empty, 'document')} without text left out, the first: {found.first_empty}")
         if found.lossy:
-            print(f"{counted(found.lost_characters, 'character')} in {counted(found.lossy, 'document')} have no "
-                  f"token and are lost, the first in {found.first_lossy}; a tokenizer with tokens for bytes "
-                  "keeps them")
+            print(f"{counted(found.lost_characters, 'character')} in {counted(found.lossy, 'document')} "
+                  f"have no token and are lost, the first in {found.first_lossy}; a tokenizer with tokens "
+                  "for bytes keeps them")
         print(f"next: slimpack data inspect {out}")
 
     def report_end(self):

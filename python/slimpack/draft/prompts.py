@@ -60,8 +60,8 @@ def _texts(file, field, count):
     """(place, text or messages) of each prompt."""
     is_json = ending_format(file) == "jsonl"
     if file.lower().endswith(OTHER_ENDINGS):
-        raise InvalidInput(f"'{shown(file)}' is no list of prompts by its name; give JSON lines (.jsonl), a text "
-                           "with a prompt on each line, or the PREFIX of a dataset")
+        raise InvalidInput(f"'{shown(file)}' is no list of prompts by its name; give JSON lines (.jsonl), "
+                           "a text with a prompt on each line, or the PREFIX of a dataset")
     lines = list(lines_in(file, "prompts"))
     if not is_json and len(lines) >= 2 and all(is_object(line) for _, line in lines[:2]):
         raise InvalidInput(f"'{shown(file)}' holds JSON lines, though its name does not say so; give it a name "
@@ -78,8 +78,8 @@ def _prompt_in(line, field, place):
         return require_characters(prompt, place, field)
     if not isinstance(prompt, list) or not prompt or not all(
             isinstance(m, dict) and {"role", "content"} <= m.keys() for m in prompt):
-        raise InvalidInput(f"{place}: field '{field}' is {shortened(prompt)}, neither a text nor a list of chat "
-                           "messages; give --field, or mend the line")
+        raise InvalidInput(f"{place}: field '{field}' is {shortened(prompt)}, neither a text nor a list "
+                           "of chat messages; give --field, or mend the line")
     return prompt
 
 
@@ -101,8 +101,8 @@ def prompt_encoder(target):
         from slimpack.draft.target import load_tokenizer
         load_tokenizer(target).save_pretrained(saved)
         if not Path(saved, "tokenizer.json").exists():
-            raise InvalidInput(f"'{target}' has no tokenizer.json, and transformers makes none of its files; give "
-                               "a target with one")
+            raise InvalidInput(f"'{target}' has no tokenizer.json, and transformers makes none of its "
+                               "files; give a target with one")
         return _encoder(Path(saved), text_of(Path(saved), vocabulary))
 
 

@@ -60,8 +60,9 @@ class Chat:
         text = self.text(messages, **settings)
         for name, token in self.texts.lacking.items():
             if token in text:
-                raise InvalidInput(f"the chat template writes the {name} '{token}', which the tokenizer lacks; "
-                                   "mend the name in tokenizer_config.json, or give the model's own --tokenizer")
+                raise InvalidInput(f"the chat template writes the {name} '{token}', which the tokenizer "
+                                   "lacks; mend the name in tokenizer_config.json, or give the model's "
+                                   "own --tokenizer")
         return self.texts.encode(text, special=False)
 
     def chosen(self, template, tools):
@@ -147,4 +148,5 @@ def plain(value, what):
         return {plain(key, what): plain(item, what) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item, what) for item in value]
-    raise InvalidInput(f"{what} of a chat hold a {type(value).__name__}; give texts, numbers, lists and objects")
+    raise InvalidInput(f"{what} of a chat hold a {type(value).__name__}; give texts, numbers, lists and "
+                       "objects")

@@ -49,4 +49,4 @@ class TokenPieces:
         return text[len(before):]
 
     def text(self, tokens):
-        return self.tokenizer.decode(tokens, skip_special_tokens=False)
+        return self.tokenizer.decode(tokens, skip_special_tokens=False) if tokens else ""

@@ -15,8 +15,9 @@ class Losses:
         self.tokenizer = tokenizer
         self.possible = may_lose(tokenizer)
         self.lost = {}  # whether it is, by character
-        added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-        self.added = re.compile("|".join(map(re.escape, sorted(added, key=len, reverse=True)))) if added else None
+        added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+        longest_first = sorted(added, key=len, reverse=True)
+        self.added = re.compile("|".join(map(re.escape, longest_first))) if added else None
         # What the tokenizer puts before any text is no part of it.
         self.put_before = set(self.parts("a")) & set(self.parts("b")) if self.possible else set()
 

@@ -77,8 +77,9 @@ class SpecialTokens:
             tokenizer.add_tokens([token.added(library, token.content in named)])
             given = tokenizer.token_to_id(token.content)
             if is_new and given != id:
-                raise BadInput(f"'{shown(self.files['added'])}' gives the token '{token.content}' the id {id}, "
-                               f"the tokenizer's next id is {given}; mend the file, or download the model again")
+                raise BadInput(f"'{shown(self.files['added'])}' gives the token '{token.content}' the id "
+                               f"{id}, the tokenizer's next id is {given}; mend the file, or download the "
+                               "model again")
         added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
         lacking = set()
         for token in (*(self.names[name] for name in self.names if name in self.files), *self.extra):
