@@ -14,7 +14,7 @@ namespace slimpack {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 20;
-constexpr std::int32_t kStagesPerRank[] = {2, 4};  ///< beside 1
+constexpr std::int32_t kMoreStages[] = {2, 4};  ///< of a rank, beside 1
 
 bool tp_allowed(std::int32_t tp, const RunConfig& config, const DecoderShape& shape,
                 const CostFiles& files) {
@@ -77,7 +77,7 @@ std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfi
   if (grid.pp == 1) return changes;
   add([](ParallelGrid& g) { g.spread_vocabulary = true; });
   if (config.plan.planner != PlannerKind::kSlimpack) return changes;
-  for (const std::int32_t stages : kStagesPerRank)
+  for (const std::int32_t stages : kMoreStages)
     if (std::int64_t{grid.pp} * stages <= shape.num_layers)
       for (const bool spread : {false, true})
         add([&](ParallelGrid& g) {

@@ -217,6 +217,20 @@ def test_prompts_that_are_neither_text_nor_tokens_are_refused(tmp_path, prompt, 
         generator.generate("a", stop=b"x")
 
 
+@pytest.mark.parametrize("prompt, message", [
+    ([], "prompt 2: the prompt has no token"),
+    ([0] * 41, "prompt 2: the prompt has 41 tokens, the model 40 positions; shorten the prompt"),
+    ([3, 257], "prompt 2: token 257 is not in the model's vocabulary of 257"),
+    ([2**70], "prompt 2: token 1180591620717411303424 is not in the model's vocabulary"),
+    (b"x", "prompt 2: prompt is bytes"),
+])
+def test_a_prompt_of_many_that_is_refused_is_named(tmp_path, prompt, message):
+    save_model(tmp_path, max_position_embeddings=40)
+    generator = Generator(tmp_path, dtype="fp32")
+    with pytest.raises(slimpack.InvalidInput, match=message):
+        generator.generate_batch([[1], "a", prompt, [1]])
+
+
 def test_arrays_and_tensors_of_tokens_are_prompts(tmp_path):
     save_model(tmp_path)
     generator = Generator(tmp_path, dtype="fp64")
@@ -339,6 +353,7 @@ def test_settings_out_of_range_are_refused(tmp_path, settings, message):
     ([0] * 41, "the prompt has 41 tokens, the model 40 positions; shorten the prompt"),
     ([3, 257], "token 257 is not in the model's vocabulary of 257"),
     ([-1], "token -1 is not in the model's vocabulary of 257"),
+    ([2**64], "token 18446744073709551616 is not in the model's vocabulary of 257"),
 ])
 def test_prompts_that_the_model_cannot_take_are_refused(tmp_path, prompt, message):
     save_model(tmp_path, max_position_embeddings=40)

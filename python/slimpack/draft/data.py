@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from slimpack import IndexedDataset, InvalidInput
-from slimpack.generation.texts import invalid_input
 from slimpack.text.documents import lines_in
 from slimpack.text.errors import shown
 from slimpack.text.inputs import ending_format
@@ -69,11 +68,10 @@ def read_documents(path):
 
 def _read_answers(file):
     tokens, firsts = [], []
-    with invalid_input():
-        for number, line in lines_in(file, "answers"):
-            prompt, answer = answer_of(line, f"'{shown(file)}': line {number}")
-            tokens.append(np.array(prompt + answer, np.int32))
-            firsts.append(len(prompt))
+    for number, line in lines_in(file, "answers"):
+        prompt, answer = answer_of(line, f"'{shown(file)}': line {number}")
+        tokens.append(np.array(prompt + answer, np.int32))
+        firsts.append(len(prompt))
     return Documents(tokens.__getitem__, [len(ids) for ids in tokens], firsts)
 
 

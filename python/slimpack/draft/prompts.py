@@ -6,7 +6,7 @@ from pathlib import Path
 
 from slimpack import IndexedDataset, InvalidInput
 from slimpack.generation.chat import Chat
-from slimpack.generation.texts import BYTE_VOCABULARY, json_of, text_of
+from slimpack.generation.texts import BYTE_VOCABULARY, json_of, require_fitting, text_of
 from slimpack.text.documents import decoded, lines_in, require_characters, shortened, value_of
 from slimpack.text.errors import shown
 from slimpack.text.inputs import UNCLEAR_ENDINGS, ending_format, is_object
@@ -24,14 +24,13 @@ class Prompts:
         return [place for place, tokens in zip(self.places, self.tokens) if not tokens]
 
     def require(self, vocabulary, positions):
-        """Refuses prompts that a target cannot take. positions: None = any number."""
+        """Refuses prompts that a target cannot take, but for those without a token. positions: None = any
+        number."""
         for place, tokens in zip(self.places, self.tokens):
-            if positions is not None and len(tokens) > positions:
-                raise InvalidInput(f"{place}: the prompt has {len(tokens):,} tokens, the model {positions:,} "
-                                   "positions; shorten the prompt")
-            if wrong := [token for token in tokens if not 0 <= token < vocabulary]:
-                raise InvalidInput(f"{place}: token {wrong[0]} is not in the model's vocabulary of "
-                                   f"{vocabulary:,}; make the prompt with the model's own tokenizer")
+            try:
+                require_fitting(tokens or [0], vocabulary, positions)
+            except InvalidInput as error:
+                raise InvalidInput(f"{place}: {error}") from None
 
 
 def read_prompts(path, encoder, field, prompt_tokens, count):

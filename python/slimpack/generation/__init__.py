@@ -8,7 +8,7 @@ from pathlib import Path
 from slimpack import InvalidInput, runtime
 from slimpack.generation.chat import Chat
 from slimpack.generation.stops import StopStrings
-from slimpack.generation.texts import text_of
+from slimpack.generation.texts import require_fitting, text_of
 from slimpack.numbers import ANY_WHOLE, UINT64, real, token_ids, whole
 
 
@@ -150,7 +150,8 @@ class Generator:
                                         prefill_slice)
         if isinstance(prompts, (str, bytes)):
             raise InvalidInput("the prompts are one text; give a list of prompts")
-        asked = [self.native.BatchPrompt(self.tokens_of(prompt), (settings.seed + number) % (UINT64 + 1))
+        asked = [self.native.BatchPrompt(self.tokens_of(prompt, f"prompt {number}: "),
+                                         (settings.seed + number) % (UINT64 + 1))
                  for number, prompt in enumerate(prompts)]
         answers = [Answer(self.texts, stop, on_text and partial(on_text, number))
                    for number in range(len(asked))]
@@ -158,8 +159,14 @@ class Generator:
                                          lambda number, token: answers[number].hear(token))
         return [answer.finish(one) for answer, one in zip(answers, made, strict=True)]
 
-    def tokens_of(self, prompt):
-        return self.texts.encode(prompt) if isinstance(prompt, str) else token_ids("prompt", prompt)
+    def tokens_of(self, prompt, place=""):
+        """The tokens of a prompt that the model can take. Errors begin with `place`."""
+        try:
+            tokens = self.texts.encode(prompt) if isinstance(prompt, str) else token_ids("prompt", prompt)
+            require_fitting(tokens, self.model.vocabulary, self.model.positions)
+        except InvalidInput as error:
+            raise InvalidInput(f"{place}{error}") from None
+        return tokens
 
     def native_settings(self, max_new_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos,
                         prefill_slice):

@@ -92,6 +92,18 @@ class TokenizerText:
         return TokenPieces(self.tokenizer)
 
 
+def require_fitting(tokens, vocabulary, positions):
+    """Raises InvalidInput for tokens that a model cannot go on from. positions: None = any number."""
+    if not tokens:
+        raise InvalidInput("the prompt has no token; give some text to go on from")
+    if positions is not None and len(tokens) > positions:
+        raise InvalidInput(f"the prompt has {len(tokens)} tokens, the model {positions} positions; shorten the "
+                           "prompt")
+    if (unknown := next((token for token in tokens if not 0 <= token < vocabulary), None)) is not None:
+        raise InvalidInput(f"token {unknown} is not in the model's vocabulary of {vocabulary}; make the prompt "
+                           "with the model's own tokenizer")
+
+
 def json_of(path):
     """Of a file in a model's folder; an empty dict where there is none."""
     return read_object(path)
