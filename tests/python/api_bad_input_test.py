@@ -37,6 +37,49 @@ def test_lengths(lengths, message):
         planned(lengths)
 
 
+@pytest.mark.parametrize(("lengths", "message"), [
+    ([5, -1], r"lengths\[1\] is -1, must be from 0 to 2147483647"),
+    ([2**40], r"lengths\[0\] is 1099511627776, must be from 0 to 2147483647"),
+    (np.array([1, 2**63], np.uint64), r"lengths\[1\] is 9223372036854775808, must be at most"),
+    ([2**70], r"must be whole numbers"),
+    ([[1, 2], [3]], r"lengths are no list of numbers"),
+    (None, r"0 dimensions, must have 1"),
+])
+def test_lengths_that_no_dataset_has(lengths, message):
+    for use in (slimpack.length_statistics, lambda given: slimpack.split_documents(given, 128),
+                slimpack.Job(MODEL, hardware="h100").sequence_costs):
+        with pytest.raises(slimpack.InvalidInput, match=message):
+            use(lengths)
+
+
+@pytest.mark.parametrize("context", [0, -1, 2.5, None, "128", 2**64, True])
+def test_a_context_that_is_no_number_of_tokens(context):
+    with pytest.raises(slimpack.InvalidInput, match="context is .*, must be a whole number from 1 to"):
+        slimpack.split_documents([5], context)
+
+
+@pytest.mark.parametrize("stages", [[0, 2.5, 4], [0, 2**40, 4], [0, None, 4], ["0", 2, 4]])
+def test_stages_that_are_no_whole_numbers(stages):
+    job = slimpack.Job(MODEL, {"pp": 2}, "h100")
+    with pytest.raises(slimpack.InvalidInput, match="layer_begin is .*, must be a whole number"):
+        job.with_stages(stages)
+
+
+@pytest.mark.parametrize(("documents", "begins", "message"), [
+    ([0], [0, 0], "1 documents and 2 begins, the plan has 2 sequences"),
+    ([0, -1], [0, 0], "a document's number is -1, must be a whole number"),
+    ([0, 1], [0, 2**64], "begins is 18446744073709551616, must be"),
+    ([0, 1], [0, 1.5], "begins is 1.5, must be"),
+])
+def test_places_of_sequences_that_are_none(documents, begins, message):
+    step = planned([5, 7])
+    timeline = step.timeline()
+    for name in (lambda: step.measured_step(timeline, 1, "cpu", documents, begins),
+                 lambda: step.chrome_trace([timeline], documents, begins)):
+        with pytest.raises(slimpack.InvalidInput, match=message):
+            name()
+
+
 @pytest.mark.parametrize(("changes", "message"), [
     ({"model": "llama-9"}, r"'llama-9' is no file and no name .* llama-3-8b"),
     ({"model": 5}, r"type int, must be a path, a name, a dict"),

@@ -221,7 +221,7 @@ def test_prompts_that_are_neither_text_nor_tokens_are_refused(tmp_path, prompt, 
     ([], "prompt 2: the prompt has no token"),
     ([0] * 41, "prompt 2: the prompt has 41 tokens, the model 40 positions; shorten the prompt"),
     ([3, 257], "prompt 2: token 257 is not in the model's vocabulary of 257"),
-    ([2**70], "prompt 2: token 1180591620717411303424 is not in the model's vocabulary"),
+    ([2**70], r"prompt 2: prompt\[0\] is 1180591620717411303424, must be a whole number"),
     (b"x", "prompt 2: prompt is bytes"),
 ])
 def test_a_prompt_of_many_that_is_refused_is_named(tmp_path, prompt, message):
@@ -340,6 +340,21 @@ def test_bytes_are_text_without_a_tokenizer(tmp_path):
     ({"min_p": 1.5}, "min-p is 1.5, it must be from 0 (all tokens) to 1"),
     ({"max_new_tokens": 0}, "max-new-tokens is 0, it must be 1 or more"),
     ({"prefill_slice": 0}, "prefill-slice is 0, it must be 1 or more"),
+    ({"prefill_slice": 2**31}, "prefill-slice is 2147483648, it must be at most 2147483647"),
+    ({"max_new_tokens": 2**63 - 1}, "max-new-tokens is 9223372036854775807, it must be at most 2147483647"),
+    ({"max_new_tokens": 2**63}, "max_new_tokens is 9223372036854775808, must be a whole number from"),
+    ({"max_new_tokens": None}, "max_new_tokens is None, must be a whole number"),
+    ({"top_k": 10**5000}, "top_k is a number of thousands of digits, must be a whole number"),
+    ({"top_k": "5"}, "top_k is '5', must be a whole number"),
+    ({"seed": -1}, "seed is -1, must be a whole number from 0 to 18446744073709551615"),
+    ({"seed": 2**64}, "seed is 18446744073709551616, must be"),
+    ({"seed": None}, "seed is None, must be"),
+    ({"seed": 2.5}, "seed is 2.5, must be"),
+    ({"seed": True}, "seed is True, must be"),
+    ({"temperature": "hot"}, "temperature is 'hot', must be a number"),
+    ({"temperature": 10**5000}, "temperature is a number of thousands of digits, must be a number"),
+    ({"top_p": None}, "top_p is None, must be a number"),
+    ({"min_p": b"0"}, "min_p is b'0', must be a number"),
 ])
 def test_settings_out_of_range_are_refused(tmp_path, settings, message):
     save_model(tmp_path)
@@ -353,7 +368,10 @@ def test_settings_out_of_range_are_refused(tmp_path, settings, message):
     ([0] * 41, "the prompt has 41 tokens, the model 40 positions; shorten the prompt"),
     ([3, 257], "token 257 is not in the model's vocabulary of 257"),
     ([-1], "token -1 is not in the model's vocabulary of 257"),
-    ([2**64], "token 18446744073709551616 is not in the model's vocabulary of 257"),
+    ([1, 2.5], "prompt[1] is 2.5, must be a whole number"),
+    ([1, 2**70], "prompt[1] is 1180591620717411303424, must be a whole number"),
+    (["a"], "prompt[0] is 'a', must be a whole number"),
+    ("a\ud800", "the text is no UTF-8 text (character 1 is '\\ud800'); convert it"),
 ])
 def test_prompts_that_the_model_cannot_take_are_refused(tmp_path, prompt, message):
     save_model(tmp_path, max_position_embeddings=40)

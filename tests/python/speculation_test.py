@@ -18,9 +18,10 @@ from slimpack.generation.command import main
 def save_head(folder, seed=0, guesses=100, tokens=None, **config):
     """An EAGLE-3 head of random weights for save_model's model. tokens: that it guesses; None = any."""
     torch.manual_seed(seed)
-    head = DraftHead(HeadConfig(
-        hidden_size=48, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, head_dim=12,
-        vocab_size=VOCABULARY, draft_vocab_size=guesses, target_hidden_size=48, **config))
+    head = DraftHead(HeadConfig(**{
+        "hidden_size": 48, "intermediate_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 12, "vocab_size": VOCABULARY, "draft_vocab_size": guesses, "target_hidden_size": 48,
+        **config}))
     with torch.no_grad():
         for parameter in head.parameters():
             norm = parameter.ndim == 1
@@ -206,41 +207,131 @@ def break_config(folder, **values):
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
-@pytest.mark.parametrize("values, message", [
+def refusal(folder):
+    """Why the model in a folder does not take the head beside it; `draft convert` says the same."""
+    with pytest.raises(slimpack.InvalidInput) as error:
+        Generator(folder, draft=folder / "head")
+    return str(error.value)
+
+
+@pytest.mark.parametrize("config, message", [
     ({"target_hidden_size": 64}, "is a draft head for a model with hidden_size 64, this one has 48"),
     ({"vocab_size": 32000}, "is a draft head for a model with vocab_size 32000, this one has 257"),
-    ({"draft_vocab_size": 99}, "tensor d2t has sizes [100], config.json asks for [99]"),
-    ({"head_dim": 11}, "head_dim (11) must be even"),
-    ({"eagle_aux_hidden_state_layer_ids": [0, 1, 9]}, "eagle_aux_hidden_state_layer_ids"),
-    ({"eagle_aux_hidden_state_layer_ids": [2, 1, 0]}, "three layers of the target in ascending order"),
-    ({"fc_norm": True}, "has no tensor fc_norm.0.weight"),
-    ({"hidden_size": None}, "hidden_size"),
+    ({"target_layers": (0, 1, 9)}, "eagle_aux_hidden_state_layer_ids"),
 ])
-def test_heads_of_another_model_are_refused(tmp_path, values, message):
+def test_heads_of_another_model_are_refused(tmp_path, config, message):
+    save_model(tmp_path)
+    save_head(tmp_path / "head", tokens=range(100), **config)
+    assert message in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("values, message", [
+    ({"vocab_size": 32000}, "t2d and d2t name different tokens"),
+    ({"draft_vocab_size": 99}, "d2t has shape [100], config.json says [99]"),
+    ({"head_dim": 11}, "head_dim is 11, must be even"),
+    ({"eagle_aux_hidden_state_layer_ids": [2, 1, 0]}, "three layers of the target in ascending order"),
+    ({"fc_norm": True}, "tensor fc_norm.0.weight is missing"),
+    ({"fc_norm": 1}, "fc_norm is 1, must be true or false"),
+    ({"hidden_size": None}, "hidden_size is missing"),
+    ({"num_hidden_layers": 2}, "num_hidden_layers is 2, must be 1; such heads are not supported"),
+    ({"rope_scaling": {"rope_type": "linear", "factor": 2}}, "the RoPE scaling is 'linear', must be none"),
+    ({"hidden_act": "gelu"}, "hidden_act is 'gelu', must be 'silu'"),
+])
+def test_heads_whose_config_does_not_fit_are_refused_as_where_heads_are_converted(tmp_path, values, message):
     save_model(tmp_path)
     save_head(tmp_path / "head")
     break_config(tmp_path / "head", **values)
+    said = refusal(tmp_path)
+    assert message in said
     with pytest.raises(slimpack.InvalidInput) as error:
-        Generator(tmp_path, draft=tmp_path / "head")
-    assert message in str(error.value)
+        files.load_head(tmp_path / "head")
+    assert str(error.value) == said
+
+
+def change_tensors(folder, change):
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+
+
+def twice(tensors):
+    tensors["d2t"][7] = tensors["d2t"][6] - 1  # the token of guess 6
+
+
+def other_known(tensors):
+    tensors["t2d"] = ~tensors["t2d"]
+
+
+@pytest.mark.parametrize("change, message", [
+    (twice, "d2t does not name 100 different tokens of 257"),
+    (other_known, "t2d and d2t name different tokens"),
+    (lambda t: t.update({"midlayer.self_attn.q_proj.bias": torch.zeros(48)}),
+     "tensor midlayer.self_attn.q_proj.bias is unknown"),
+    (lambda t: t.update({"embed_tokens.weight": torch.zeros(258, 48)}),
+     "embed_tokens.weight has shape [258, 48], config.json says [257, 48]"),
+    (lambda t: t.pop("fc.weight"), "tensor fc.weight is missing"),
+])
+def test_heads_whose_tensors_do_not_fit_are_refused_as_where_heads_are_converted(tmp_path, change, message):
+    save_model(tmp_path)
+    save_head(tmp_path / "head")
+    change_tensors(tmp_path / "head", change)
+    said = refusal(tmp_path)
+    assert message in said
+    with pytest.raises(slimpack.InvalidInput) as error:
+        files.load_head(tmp_path / "head")
+    assert str(error.value) == said
+
+
+def pickled(folder):
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+
+
+def other_names(folder):
+    tensors = load_file(folder / "model.safetensors")
+    save_file({name.replace("midlayer.", "layers.0."): tensor for name, tensor in tensors.items()},
+              folder / "model.safetensors")
+
+
+def nested_layers(folder):
+    break_config(folder, eagle_config={"eagle_aux_hidden_state_layer_ids": [0, 1, 1]})
+
+
+@pytest.mark.parametrize("publish, sign", [
+    (pickled, "it has pytorch_model.bin"), (other_names, "it has layers.0."),
+    (nested_layers, "its config.json lacks eagle_aux_hidden_state_layer_ids"),
+    (lambda folder: break_config(folder, head_dim=None), "its config.json lacks head_dim"),
+])
+def test_heads_in_another_published_form_are_to_be_converted_and_then_guess(tmp_path, publish, sign):
+    save_model(tmp_path)
+    save_head(tmp_path / "head")
+    publish(tmp_path / "head")
+    said = refusal(tmp_path)
+    assert f"is a head in another published form ({sign}" in said
+    assert f"slimpack draft convert {tmp_path}/head --out FOLDER" in said
+    files.save_head(files.load_head(tmp_path / "head"), tmp_path / "own")
+    Generator(tmp_path, draft=tmp_path / "own")
 
 
 def test_heads_with_tokens_that_the_model_lacks_are_refused(tmp_path):
     save_model(tmp_path)
     save_head(tmp_path / "head")
-    tensors = load_file(tmp_path / "head" / "model.safetensors")
-    tensors["d2t"][7] = 1000
-    save_file(tensors, tmp_path / "head" / "model.safetensors")
-    with pytest.raises(slimpack.InvalidInput, match="d2t names token 1007, the model has 257"):
-        Generator(tmp_path, draft=tmp_path / "head")
+    change_tensors(tmp_path / "head", lambda tensors: tensors["d2t"].__setitem__(7, 1000))
+    assert "d2t does not name 100 different tokens of 257" in refusal(tmp_path)
 
 
 @pytest.mark.parametrize("tree, message", [
     ({"draft_depth": 0}, "draft-depth is 0, it must be 1 or more"),
     ({"draft_rows": 1}, "draft-rows is 1, it must be 2"),
     ({"draft_width": 0}, "draft-width is 0, it must be 1 or more"),
+    ({"draft_depth": 41}, "draft-depth is 41, it must be at most 40"),
+    ({"draft_rows": 257}, "draft-rows is 257, it must be at most 256"),
+    ({"draft_width": 65}, "draft-width is 65, it must be at most 64"),
+    ({"draft_rows": 2**63}, "draft_rows is 9223372036854775808, must be a whole number from"),
+    ({"draft_width": 2.5}, "draft_width is 2.5, must be a whole number"),
+    ({"draft_depth": "6"}, "draft_depth is '6', must be a whole number"),
 ])
-def test_trees_without_a_guess_are_refused(tmp_path, tree, message):
+def test_trees_without_a_guess_or_too_large_are_refused(tmp_path, tree, message):
     save_model(tmp_path)
     with pytest.raises(slimpack.InvalidInput) as error:
         Generator(tmp_path, draft="ngram", **tree)

@@ -59,7 +59,7 @@ def require_own_form(folder):
     tensors = _by_own_name(raw)
     _require_sound(file, tensors, config)
     other = sorted(raw.keys() - tensors.keys() - {name for name in raw if name.endswith(_COMPUTED)})
-    lacks = [name for name in own_keys(config) if name not in values]
+    lacks = [name for name in own_keys(config) if values.get(name) is None]
     if other or "d2t" not in raw or lacks:
         raise _of_other_form(folder, f"it has {other[0]}" if other else
                              f"its config.json lacks {lacks[0]}" if lacks else "it has no d2t")
