@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from slimpack import runtime
+from slimpack.command_line import INVALID, say
 
 PROGRAM = Path(__file__).parent / "bin" / "slimpack"
 
@@ -16,7 +17,8 @@ def require_torch():
     try:
         runtime.check_torch()
     except ImportError as error:
-        sys.exit(f"slimpack: {error}")
+        say(str(error))
+        sys.exit(INVALID)
 
 
 def main():
@@ -25,7 +27,8 @@ def main():
     try:
         os.execve(PROGRAM, ["slimpack", *sys.argv[1:]], environment)
     except OSError as error:
-        sys.exit(f"slimpack: cannot start {PROGRAM}: {error.strerror}; install slimpack again")
+        say(f"cannot start {PROGRAM}: {error.strerror}; install slimpack again")
+        sys.exit(INVALID)
 
 
 if __name__ == "__main__":

@@ -139,8 +139,18 @@ def test_the_replicas_of_a_node_have_groups_of_their_own(workspace, monkeypatch)
 def test_a_worker_alone_is_told_how_it_is_started(workspace):
     done = subprocess.run([sys.executable, *worker(workspace.config("alone"))], text=True,
                           capture_output=True, timeout=60, check=False, env=environment())
-    assert done.returncode != 0
+    assert done.returncode == 2
     assert "torchrun" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("place", [{"RANK": "x", "WORLD_SIZE": "2"}, {"RANK": "-1", "WORLD_SIZE": "2"},
+                                   {"RANK": "0", "WORLD_SIZE": str(2**40)}, {"RANK": "", "WORLD_SIZE": "1"}])
+def test_a_place_in_the_job_that_is_none_is_refused_in_one_line(workspace, place):
+    done = subprocess.run([sys.executable, *worker(workspace.config("alone"))], text=True, timeout=60,
+                          capture_output=True, check=False, env={**environment(), **place})
+    assert done.returncode == 2
+    assert "must be a whole number; start the workers with torchrun" in done.stderr
+    assert done.stderr.startswith("slimpack: ") and done.stderr.count("\n") == 1
 
 
 @pytest.mark.cases

@@ -106,6 +106,9 @@ def test_following_reads_whole_lines_as_they_come_and_begins_anew_where_a_run_ha
     ("[1]\n", ["metrics.jsonl:1"]),
     ('{"loss": 1.0}\n', ["metrics.jsonl:1", "step"]),
     ('{"step": "one"}\n', ["metrics.jsonl:1", "step"]),
+    ('{"step": -1}\n', ["metrics.jsonl:1", "step"]),
+    ('{"step": 99999999999999999999}\n', ["metrics.jsonl:1", "step"]),
+    ("[" * 100_000 + "\n", ["metrics.jsonl:1", "step"]),
 ])
 def test_what_is_no_metrics_is_refused_in_one_line(tmp_path, text, parts):
     if text is not None:
