@@ -98,7 +98,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
     def __init__(self, lengths, max_tokens, *, ranks=None, rank=None, step_tokens=None,
                  micro_batches=None, cost=None, shuffle=True, seed=0):
         self.lengths = as_lengths(lengths)
-        self.ranks, self.rank = place(ranks, rank)
+        self.ranks, self.rank = ranks_and_rank(ranks, rank)
         if (step_tokens is None) == (micro_batches is None):
             raise InvalidInput("give one of step_tokens and micro_batches, not both and not none")
         self.rules = StepRules(self.ranks, max_tokens, step_tokens, micro_batches)
@@ -249,7 +249,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
         return [batches + [[]] * (count - len(batches)) for batches in of_rank]
 
 
-def place(ranks, rank):
+def ranks_and_rank(ranks, rank):
     if ranks is None and rank is None and torch.distributed.is_initialized():
         return torch.distributed.get_world_size(), torch.distributed.get_rank()
     ranks, rank = 1 if ranks is None else ranks, rank or 0
