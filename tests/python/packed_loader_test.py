@@ -143,6 +143,18 @@ def test_accelerate_leaves_the_loader_as_it_is():
     assert Accelerator(cpu=True).prepare(loader) is loader
 
 
+def test_accelerate_saves_and_loads_the_place(tmp_path):
+    accelerator, loader = Accelerator(cpu=True), PackedDataLoader(DOCUMENTS, sampler(), num_workers=2)
+    accelerator.register_for_checkpointing(accelerator.prepare(loader))
+    batches = iter(loader)
+    before = documents_of(itertools.islice(batches, 5))
+    accelerator.save_state(tmp_path)
+    rest = documents_of(batches)
+    assert sorted(itertools.chain(*before, *rest)) == list(range(60))
+    accelerator.load_state(tmp_path)
+    assert documents_of(loader) == rest
+
+
 def test_accelerate_is_refused_to_deal_out_what_is_dealt_out():
     with pytest.raises(slimpack.InvalidInput, match="every rank its own micro-batches already") as refused:
         prepare_data_loader(plain(), num_processes=2, process_index=0)

@@ -50,6 +50,16 @@ TEST(MicroBatches, KeepTheCapAlthoughBalanceSuffers) {
   EXPECT_EQ(batches->work, (std::vector<double>{80, 48}));
 }
 
+TEST(MicroBatches, FillUpWhereEqualLoadsLeaveNoRoom) {
+  // Most work first gives 6 + 4 and 5 + 4, then no room for 3 of 11: best fit finds 6 + 5 and 4 + 4 + 3.
+  const std::vector<std::int64_t> counts{6, 5, 4, 4, 3};
+  const auto batches =
+      balanced_micro_batches(squares(counts), tokens_of(counts), {1, 2, Tokens(11)});
+  ASSERT_TRUE(batches);
+  const std::vector<std::vector<std::vector<std::int32_t>>> expected{{{0, 1}, {2, 3, 4}}};
+  EXPECT_EQ(batches->of_rank, expected);
+}
+
 TEST(MicroBatches, AreNoneWhereASequenceHasNoRoom) {
   EXPECT_FALSE(balanced_micro_batches(std::vector<double>{1, 1, 1}, tokens_of({4, 4, 4}),
                                       {1, 2, Tokens(7)}));
