@@ -33,14 +33,37 @@ class Balancing {
         bins_(static_cast<std::size_t>(rule.ranks) * static_cast<std::size_t>(rule.per_rank)),
         load_(static_cast<std::size_t>(rule.ranks)) {}
 
-  /// Longest first, to the least loaded rank that has room. Result: whether all found some.
+  /// Most work first, into the lightest micro-batch with room of the least loaded rank that has
+  /// one. Result: whether all found some.
   bool fill() {
     std::vector<std::int32_t> order(work_.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, std::greater<>(), [&](std::int32_t s) {
       return std::pair(work_[index(s)], tokens_[index(s)]);
     });
-    return std::ranges::all_of(order, [&](std::int32_t sequence) { return place(sequence); });
+    return std::ranges::all_of(order, [&](std::int32_t sequence) {
+      return place(sequence, [&](std::size_t a, std::size_t b) {
+        return std::pair(load_[rank_of(a)], bins_[a].work) <
+               std::pair(load_[rank_of(b)], bins_[b].work);
+      });
+    });
+  }
+
+  /// Best fit decreasing by tokens: the longest first, to the micro-batch with the least room for
+  /// it. Finds room more often than `fill`. Result: whether all found some.
+  bool fill_tightly() {
+    std::ranges::fill(bins_, Bin{});
+    std::ranges::fill(load_, 0.0);
+    std::vector<std::int32_t> order(work_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater<>(),
+                             [&](std::int32_t s) { return tokens_[index(s)]; });
+    return std::ranges::all_of(order, [&](std::int32_t sequence) {
+      return place(sequence, [&](std::size_t a, std::size_t b) {
+        return std::pair(room(bins_[a]), load_[rank_of(a)]) <
+               std::pair(room(bins_[b]), load_[rank_of(b)]);
+      });
+    });
   }
 
   /// A micro-batch without sequences takes the lightest one of those that have several.
@@ -101,13 +124,10 @@ class Balancing {
     load_[rank_of(bin)] -= work_[index(sequence)];
   }
 
-  /// Into the lightest micro-batch with room, of the least loaded rank that has one.
-  bool place(std::int32_t sequence) {
+  /// Into the micro-batch with room that comes before all others.
+  template <class Before>
+  bool place(std::int32_t sequence, const Before& before) {
     std::optional<std::size_t> best;
-    const auto before = [&](std::size_t a, std::size_t b) {
-      return std::pair(load_[rank_of(a)], bins_[a].work) <
-             std::pair(load_[rank_of(b)], bins_[b].work);
-    };
     for (std::size_t bin = 0; bin < bins_.size(); ++bin)
       if (room(bins_[bin]) >= tokens_[index(sequence)] && (!best || before(bin, *best))) best = bin;
     if (best) add(*best, sequence);
@@ -177,7 +197,7 @@ std::optional<MicroBatches> balanced_micro_batches(std::span<const double> work,
   SLIMPACK_CHECK(rule.ranks >= 1 && rule.per_rank >= 1 && rule.cap >= Tokens(1));
   SLIMPACK_CHECK(work.size() == tokens.size());
   Balancing balancing(work, tokens, rule);
-  if (!balancing.fill()) return std::nullopt;
+  if (!balancing.fill() && !balancing.fill_tightly()) return std::nullopt;
   balancing.fill_empty();
   balancing.improve();
   return balancing.result();

@@ -29,11 +29,11 @@ struct MicroBatches {
   [[nodiscard]] double imbalance() const;
 };
 
-/// Longest processing time first under the cap, then moves and swaps from the most loaded rank
-/// until none makes it lighter. `work` and `tokens` are by sequence. nullopt: a sequence found no
-/// room, which a longer search might find. Deterministic. REQUIRES: work ≥ 0, tokens ≥ 1, as many
-/// of both; a rule of numbers ≥ 1. Cost: O(sequences · (log sequences + ranks · per_rank)), then
-/// O(sequences² ÷ ranks) a move or swap.
+/// Longest processing time first under the cap or, where that finds no room, best fit decreasing by
+/// tokens; then moves and swaps from the most loaded rank until none makes it lighter. `work` and
+/// `tokens` are by sequence. nullopt: a sequence found no room, which a longer search might find.
+/// Deterministic. REQUIRES: work ≥ 0, tokens ≥ 1, as many of both; a rule of numbers ≥ 1. Cost:
+/// O(sequences · (log sequences + ranks · per_rank)), then O(sequences² ÷ ranks) a move or swap.
 [[nodiscard]] std::optional<MicroBatches> balanced_micro_batches(std::span<const double> work,
                                                                  std::span<const Tokens> tokens,
                                                                  const MicroBatchRule& rule);

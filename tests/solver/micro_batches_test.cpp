@@ -51,7 +51,8 @@ TEST(MicroBatches, KeepTheCapAlthoughBalanceSuffers) {
 }
 
 TEST(MicroBatches, FillUpWhereEqualLoadsLeaveNoRoom) {
-  // Most work first gives 6 + 4 and 5 + 4, then no room for 3 of 11: best fit finds 6 + 5 and 4 + 4 + 3.
+  // Most work first gives 6 + 4 and 5 + 4, then no room for 3 of 11: best fit finds 6 + 5 and 4 + 4
+  // + 3.
   const std::vector<std::int64_t> counts{6, 5, 4, 4, 3};
   const auto batches =
       balanced_micro_batches(squares(counts), tokens_of(counts), {1, 2, Tokens(11)});
@@ -141,6 +142,33 @@ RC_GTEST_PROP(MicroBatches, HoldEverySequenceOnceUnderTheCapNearTheBest, ()) {
       rule.per_rank == 1)
     RC_ASSERT(largest <= best * 4 / 3 + 1e-9);
   RC_ASSERT(largest >= best - 1e-9);
+}
+
+/// How many bins best fit decreasing takes.
+std::size_t best_fit_bins(std::vector<std::int64_t> counts, std::int64_t cap) {
+  std::ranges::sort(counts, std::greater<>());
+  std::multiset<std::int64_t> rooms;
+  for (const std::int64_t count : counts) {
+    auto room = rooms.lower_bound(count);
+    if (room == rooms.end()) room = rooms.insert(cap);
+    rooms.insert(*room - count);
+    rooms.erase(room);
+  }
+  return rooms.size();
+}
+
+RC_GTEST_PROP(MicroBatches, AreFoundWhereBestFitFindsRoom, ()) {
+  const auto cap = *rc::gen::inRange<std::int64_t>(20, 60);
+  const auto counts =
+      *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 21));
+  RC_PRE(!counts.empty());
+  const std::size_t bins = best_fit_bins(counts, cap);
+  for (const std::size_t ranks : {std::size_t{1}, std::size_t{3}}) {
+    const auto per_rank = static_cast<std::int32_t>((bins + ranks - 1) / ranks);
+    RC_ASSERT(balanced_micro_batches(squares(counts), tokens_of(counts),
+                                     {static_cast<std::int32_t>(ranks), per_rank, Tokens(cap)})
+                  .has_value());
+  }
 }
 
 }  // namespace
