@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import slimpack
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from processes import BUILD
 from slimpack.export.torchtitan import IGNORED, SlimPackDataLoader
 from torch.distributed import checkpoint
@@ -128,6 +130,42 @@ def test_datasets_of_files_are_documents(tmp_path):
     rows = list(SlimPackDataLoader(documents, MAX_TOKENS, context=CONTEXT, repeat=False).rows())
     expected = np.concatenate([documents[i] for i in range(len(documents))])
     assert sorted(np.concatenate([row.input_ids for row in rows])) == sorted(expected)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=25).filter(any), st.integers(1, 4), st.integers(1, 4),
+       st.integers(1, 3), st.sampled_from([None, 1, 2]), st.integers(0, 40))
+@settings(max_examples=100, deadline=None)
+def test_every_token_comes_once_however_often_the_run_stops(lengths, ranks, others, micro_batches, rows, stop):
+    tokens = np.split(np.arange(1, sum(lengths) + 1), np.cumsum(lengths)[:-1])
+
+    def loaders(count):
+        return [SlimPackDataLoader(tokens, 32, dp_world_size=count, dp_rank=rank, micro_batches=micro_batches,
+                                   context=16, rows=rows, repeat=False) for rank in range(count)]
+
+    def tokens_of(batches):
+        return [token for inputs, _ in batches for token in inputs["input"][inputs["input"] > 0].tolist()]
+
+    first, then = loaders(ranks), loaders(others)
+    seen = [token for one in first for token in tokens_of(itertools.islice(one, stop))]
+    for one in then:
+        one.load_state_dict(first[-1].state_dict())
+    epochs = then[0].sampler.epoch + 1
+    rest = [list(one) for one in then]
+    assert len({len(batches) for batches in rest}) == 1
+    seen += [token for batches in rest for token in tokens_of(batches)]
+    assert sorted(seen) == sorted(list(range(1, sum(lengths) + 1)) * epochs)
+
+
+def test_a_state_of_batches_with_fewer_rows_goes_on():
+    """Two batches of a row are as many micro-batches as one of two rows, so the last one has one row."""
+    of_one, of_two = loader(1, micro_batches=2, rows=1), loader(1, micro_batches=1, rows=2)
+    seen = [token for inputs, _ in itertools.islice(of_one, 1)
+            for token in inputs["input"][inputs["input"] > 0].tolist()]
+    of_two.load_state_dict(of_one.state_dict())
+    for inputs, _ in of_two:
+        assert inputs["input"].shape == (2, MAX_TOKENS)
+        seen += inputs["input"][inputs["input"] > 0].tolist()
+    assert sorted(seen) == list(range(1, TOKENS + 1))
 
 
 def test_the_trainer_of_the_release_builds_it_too():

@@ -103,6 +103,7 @@ class SlimPackDataLoader:
         """({"input": tokens, "positions": …}, labels) by batch: int64 tensors of its shape."""
         rows = self.rows()
         while at_once := list(itertools.islice(rows, self._rows)):
+            at_once += [_EMPTY] * (self._rows - len(at_once))  # a state of batches with fewer rows
             tokens, labels, positions = (
                 torch.from_numpy(np.stack(parts).reshape(self._shape))
                 for parts in zip(*map(self._filled, at_once), strict=True))

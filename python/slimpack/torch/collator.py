@@ -69,8 +69,8 @@ def _numbers(name, values, like=None):
     try:
         tensor = torch.as_tensor(values)
     except (TypeError, ValueError, RuntimeError):
-        raise InvalidInput(f"{name} is {values!r:.60}, must be a list of whole numbers for each document; give token "
-                           "ids") from None
+        raise InvalidInput(f"{name} is {values!r:.60}, must be a list of whole numbers for each document; give "
+                           "token ids") from None
     if tensor.ndim != 1:
         raise InvalidInput(f"{name} has the shape {list(tensor.shape)}, must have 1 dimension; give each document "
                            "without a batch dimension")

@@ -24,12 +24,12 @@ class PackedDataLoader(torch.utils.data.DataLoader):
 
     def __init__(self, dataset, sampler, *, collate_fn=None, **options):
         if not isinstance(sampler, SlimPackSampler):
-            raise InvalidInput(f"the sampler is a {type(sampler).__name__}, must be a SlimPackSampler; give one, or "
-                               "take torch's DataLoader")
-        if not hasattr(dataset, "__len__") or len(dataset) != sampler.lengths.size:
-            raise InvalidInput(f"the dataset has {len(dataset) if hasattr(dataset, '__len__') else 'no number of'} "
-                               f"documents, the sampler has {sampler.lengths.size} lengths; give one length for "
-                               "each document")
+            raise InvalidInput(f"the sampler is a {type(sampler).__name__}, must be a SlimPackSampler; give "
+                               "one, or take torch's DataLoader")
+        count = len(dataset) if hasattr(dataset, "__len__") else "no number of"
+        if count != sampler.lengths.size:
+            raise InvalidInput(f"the dataset has {count} documents, the sampler has {sampler.lengths.size} "
+                               "lengths; give one length for each document")
         if not options.get("in_order", True):
             raise InvalidInput("in_order is False, then no state could tell which documents were trained; "
                                "leave it out")
@@ -73,7 +73,7 @@ class _WithFillers:
             return self._collate(documents)
         batch = self._collate([self._dataset[self._shortest]])
         if "labels" not in batch:
-            raise InvalidInput("a micro-batch has no documents and the collator gives no labels, so its loss would "
-                               "count; give a collate_fn that gives labels")
+            raise InvalidInput("a micro-batch has no documents and the collator gives no labels, so its loss "
+                               "would count; give a collate_fn that gives labels")
         batch["labels"] = torch.full_like(batch["labels"], IGNORED)
         return batch
