@@ -193,6 +193,8 @@ def test_costs_of_a_job_count():
     ({"step_tokens": 2.5}, r"step_tokens is 2.5, must be a whole number from 1 to"),
     ({"max_tokens": 2**70}, r"max_tokens is 1180591620717411303424, must be a whole number from 1 to"),
     ({"ranks": 0}, r"ranks is 0"),
+    ({"seed": -1}, r"seed is -1, must be a whole number from 0"),
+    ({"seed": 1.5}, r"seed is 1.5, must be"),
     ({"lengths": [3, 0]}, r"leave empty ones out"),
     ({"cost": [1.0]}, r"for every document"),
 ])

@@ -10,7 +10,7 @@ import torch
 from slimpack import InvalidInput, _planner
 from slimpack.balancing import costs_of, require_positive, require_under_cap
 from slimpack.lengths import as_lengths
-from slimpack.numbers import UINT64, whole
+from slimpack.numbers import INT64, UINT64, whole
 from slimpack.torch.epoch import StepRules, cut, packs, with_total
 from slimpack.torch.sampler_state import Rest, read_state, state_of
 
@@ -105,7 +105,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
         for name in ("max_tokens", "step_tokens", "micro_batches"):
             require_positive(name, getattr(self.rules, name))
         self.costs = costs_of(self.lengths, cost)
-        self.shuffle, self.seed = shuffle, whole("seed", seed, 0, UINT64)
+        self.shuffle, self.seed = bool(shuffle), whole("seed", seed, 0, UINT64)
         require_under_cap(self.lengths, max_tokens, "max_tokens", "document")
         self.place = Place(self._whole(0))  # behind the last batch that was handed out
         self._sent = []  # not empty: batches of this iteration went to other processes
@@ -136,8 +136,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
 
     def set_epoch(self, epoch):
         """Begins another epoch. In the sampler's own epoch it changes nothing, so a loaded place stays."""
-        if isinstance(epoch, bool) or not isinstance(epoch, (int, np.integer)) or epoch < 0:
-            raise InvalidInput(f"the epoch is {epoch!r}, must be a whole number of 0 or more")
+        whole("the epoch", epoch, 0, INT64)
         if epoch < self.epoch and self.place == Place(self.place.of_pass) and self.place.of_pass.loaded:
             raise InvalidInput(f"set_epoch({epoch}) would forget the loaded state of epoch {self.epoch}; begin "
                                "the loop over epochs with the epoch of the sampler")
