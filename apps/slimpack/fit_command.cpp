@@ -52,9 +52,10 @@ struct FitArguments : RunFile {
   std::string json;
 };
 
-/// Shows the progress of each series of changed jobs.
-class ChangedJobs {
+/// Shows the progress of the job, then of each series of changed jobs.
+class FitProgress {
  public:
+  void touch() { progress_->touch(); }
   void show(std::size_t done, std::size_t total) {
     if (done == 0) {
       progress_.emplace(stderr, progress_style(stderr), "planning changed jobs",
@@ -67,7 +68,8 @@ class ChangedJobs {
   }
 
  private:
-  std::optional<Progress> progress_;
+  std::optional<Progress> progress_{std::in_place, stderr, progress_style(stderr), "planning the job",
+                                    0};
   std::size_t done_ = 0;
 };
 
@@ -95,8 +97,11 @@ int fit(const FitArguments& arguments) {
   tell_untrainable(config, planning.model);
   FitQuestion question = configured_fit(planning);
   const StepSamples samples = step_samples(arguments.source, config, arguments.config);
-  ChangedJobs changed;
-  question.progress = [&](std::size_t done, std::size_t total) { changed.show(done, total); };
+  FitProgress progress;
+  question.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total); };
+  question.plan = [&](const auto&... asked) {
+    return plan_step(asked..., [&] { progress.touch(); });
+  };
   const std::size_t fullest = fullest_step(question, samples.steps);
   question.lengths = samples.steps[fullest];
   const FitAdvice advice = fit_advice(question);

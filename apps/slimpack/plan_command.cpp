@@ -20,6 +20,7 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/job/step_planning.h"
+#include "slimpack/planner/activation_budget.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/many_steps.h"
 #include "slimpack/report/plan_report.h"
@@ -74,6 +75,16 @@ void write_plan(const PlanArguments& arguments, const StepPlanning& planning,
                                               planning.limits_for(step.plan.layout)));
 }
 
+/// What activations of a rank may take, and why.
+std::string cap_text(const StepPlanning& planning, const RatedPlan& step) {
+  const std::optional<Bytes> cap = planning.limits_for(step.plan.layout).memory_cap;
+  if (!cap) return "none";
+  if (planning.config.plan.memory_cap) return human_bytes(*cap) + ", as plan.memory_cap says";
+  return fmt::format(
+      "{} of activations on a rank; {}% of its memory is kept free, as much as the known error",
+      human_bytes(*cap), reserved_percent(planning.cost));
+}
+
 std::string next_text(const PlanArguments& arguments, const char* which) {
   if (arguments.out.empty()) return "--out FILE keeps the plan for 'slimpack simulate'";
   if (arguments.out == "-") return "";
@@ -102,6 +113,7 @@ void plan_one_step(const PlanArguments& arguments, const StepPlanning& planning,
                              {"data", samples.long_documents},
                              {"planner", planner_text(config, planned)},
                              {"cost from", cost.source}});
+  rows.emplace_back("memory cap", cap_text(planning, planned));
   rows.emplace_back("planned in", human_duration(taken));
   std::FILE* const out = stream_of(arguments);
   fmt::print(out, "{}\n{}\n", step_report(planned, cost, rows, output_columns(out)),

@@ -142,7 +142,7 @@ std::pair<std::string, std::string> fit(const StepPlanning& planning, const Leng
   const StepPlanning step = with_context(planning, lengths, context);
   FitQuestion question = configured_fit(step);
   question.lengths = lengths;
-  question.progress = [&](std::size_t, std::size_t) { tell(); };
+  question.plan = [&](const auto&... asked) { return plan_step(asked..., [&] { tell(); }); };
   const FitAdvice advice = fit_advice(question);
   return {fit_figures(advice).dump(),
           fit_text(advice, fixed_tp_text(step.config), kAnyColumns, Reader::kPython)};

@@ -86,7 +86,7 @@ class Job:
     def fit(self, lengths, *, progress=None):
         """Says whether the job fits its machine, and which small changes would make it fit: a Fit.
 
-        progress: called with the number of jobs planned so far.
+        progress: called with the number of candidates looked at.
         """
         return Fit(*self._planning.fit(as_lengths(lengths), self.context or 0, progress))
 

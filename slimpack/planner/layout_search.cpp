@@ -139,6 +139,7 @@ class LayoutSearch {
     for (Contender* layout : layouts)
       for (const ParallelGrid& grid : question_.changes(layout->rated.grid))
         changes.emplace_back(layout, grid);
+    if (changes.empty()) return;
     question_.more(std::ssize(changes) * std::ssize(question_.steps));
     for (const auto& [layout, grid] : changes) {
       const bool rated = layout->rated.outcome == LayoutOutcome::kRated;

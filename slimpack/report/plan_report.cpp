@@ -9,6 +9,7 @@
 #include "slimpack/base/table.h"
 #include "slimpack/cost/known_error.h"
 #include "slimpack/planner/replica_tasks.h"
+#include "slimpack/report/comparison.h"
 
 namespace slimpack {
 namespace {
@@ -93,6 +94,11 @@ RankExtremes extremes_of(const RatedPlan& step, const std::vector<Bytes>& needs,
   return most;
 }
 
+std::string speed_text(const PredictedFigures& figures) {
+  const std::string tokens = human_count(figures.tokens_per_second) + " tokens/s";
+  return figures.mfu ? fmt::format("{}, MFU {}", tokens, human_share(*figures.mfu)) : tokens;
+}
+
 }  // namespace
 
 ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
@@ -112,6 +118,7 @@ ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
                                                           plan.layout.stages()))},
                   {"makespan", fmt::format("{} {}", human_duration(predicted.makespan),
                                            time_range(known_error(cost)))},
+                  {"speed", speed_text(figures_of(step, cost))},
                   {"bubble", human_share(predicted.bubble_ratio)},
                   {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
                                               human_share(step.gap()))}};
@@ -152,6 +159,7 @@ nlohmann::json recompute_figures(const RecomputeByLayer& recompute) {
 }
 
 nlohmann::json step_figures(const RatedPlan& step, const Costs& cost) {
+  const PredictedFigures figures = figures_of(step, cost);
   const SimulationResult& predicted = step.prediction;
   nlohmann::json stages = nlohmann::json::array();
   const std::vector<Bytes> needs = rank_needs(step, cost);
@@ -177,6 +185,8 @@ nlohmann::json step_figures(const RatedPlan& step, const Costs& cost) {
           {"backward_slices", over_replicas(step.plan, Pass::kBackward, slice_count)},
           {"makespan_ns", predicted.makespan.count()},
           {"known_error", to_json(known_error(cost))},
+          {"tokens_per_second", figures.tokens_per_second},
+          {"mfu", figures.mfu ? nlohmann::json(*figures.mfu) : nlohmann::json()},
           {"bubble_ratio", predicted.bubble_ratio},
           {"lower_bound_ns", step.lower_bound.count()},
           {"gap", step.gap()},
