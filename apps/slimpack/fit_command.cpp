@@ -52,13 +52,14 @@ struct FitArguments : RunFile {
   std::string json;
 };
 
-/// Shows the progress of the job, then of each series of changed jobs.
+/// Shows the progress of the job, then of each series of steps or of changed jobs.
 class FitProgress {
  public:
+  void name_series(const char* name) { series_ = name; }
   void touch() { progress_->touch(); }
   void show(std::size_t done, std::size_t total) {
     if (done == 0) {
-      progress_.emplace(stderr, progress_style(stderr), "planning changed jobs",
+      progress_.emplace(stderr, progress_style(stderr), series_,
                         static_cast<std::int64_t>(total));
       done_ = 0;
     }
@@ -70,6 +71,7 @@ class FitProgress {
  private:
   std::optional<Progress> progress_{std::in_place, stderr, progress_style(stderr), "planning the job",
                                     0};
+  const char* series_ = "planning steps";
   std::size_t done_ = 0;
 };
 
@@ -104,6 +106,7 @@ int fit(const FitArguments& arguments) {
   };
   const std::size_t fullest = fullest_step(question, samples.steps);
   question.lengths = samples.steps[fullest];
+  progress.name_series("planning changed jobs");
   const FitAdvice advice = fit_advice(question);
   if (!arguments.json.empty()) write_file(arguments.json, fit_figures(advice).dump(2) + "\n");
   std::FILE* const out = report_stream({arguments.json});

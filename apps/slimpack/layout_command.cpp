@@ -110,6 +110,10 @@ void layout(const LayoutArguments& arguments) {
   std::vector<Tokens> sizes(arguments.step_tokens.begin(), arguments.step_tokens.end());
   config.data.step_tokens_asked |= !sizes.empty();
   if (sizes.empty()) sizes.push_back(config.data.step_tokens);
+  if (sizes.size() > 1 && arguments.source.lengths == "-")
+    invalid_input(
+        "--lengths: standard input can be read once, and --step-tokens has several sizes; give a "
+        "file");
   std::vector<LayoutReport> reports;
   StepSamples samples;
   for (const Tokens size : sizes) {

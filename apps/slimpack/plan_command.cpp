@@ -81,7 +81,7 @@ std::string cap_text(const StepPlanning& planning, const RatedPlan& step) {
   if (!cap) return "none";
   if (planning.config.plan.memory_cap) return human_bytes(*cap) + ", as plan.memory_cap says";
   return fmt::format(
-      "{} of activations on a rank; {}% of its memory is kept free, as much as the known error",
+      "{} of activations on a rank; {}% of its memory is kept free, at least the known error",
       human_bytes(*cap), reserved_percent(planning.cost));
 }
 
