@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -46,8 +47,25 @@ std::string conclusion(const std::vector<ComparedPlanner>& planners,
       times.push_back({planner.planner, to_seconds(planner.figures->makespan)});
   const std::optional<SpeedUp> speed_up = our_speed_up(times);
   if (!speed_up) return "";
-  return fmt::format("\nslimpack trains {:.2f} times as fast as {}, the fastest other{}\n",
-                     speed_up->times, speed_up->other, cap ? " within the memory cap" : "");
+  const bool alike = std::abs(speed_up->times - 1) < kSameTime;
+  return fmt::format("\nslimpack trains {}as fast as {}, the fastest other{}\n",
+                     alike ? "" : fmt::format("{:.2f} times ", speed_up->times), speed_up->other,
+                     cap ? " within the memory cap" : "");
+}
+
+/// The planners with one bound for all that keep the cap.
+std::vector<ComparedPlanner> on_one_bound(std::vector<ComparedPlanner> planners,
+                                          const std::optional<Bytes>& cap) {
+  std::optional<Nanos> least;
+  for (const ComparedPlanner& planner : planners)
+    if (fits(planner, cap))
+      least = std::min(least.value_or(planner.figures->bound), planner.figures->bound);
+  for (ComparedPlanner& planner : planners) {
+    if (!planner.figures || !least || planner.figures->bound <= *least) continue;
+    planner.figures->bound = *least;
+    planner.figures->gap = to_seconds(planner.figures->makespan) / to_seconds(*least) - 1;
+  }
+  return planners;
 }
 
 std::string stages_text(std::int32_t stages_per_rank) {
@@ -145,6 +163,7 @@ PredictedFigures figures_of(const RatedPlan& step, const Costs& cost) {
   figures.bubble = predicted.bubble_ratio;
   figures.makespan = predicted.makespan;
   figures.peak = step_need(step, cost).bytes;
+  figures.bound = step.lower_bound;
   figures.gap = step.gap();
   return figures;
 }
@@ -173,8 +192,8 @@ std::optional<SpeedUp> our_speed_up(const std::vector<PlannerTime>& times) {
 }
 
 ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
-                         const SequenceLengths& lengths, const Choices& choices,
-                         const Costs& cost, const std::function<void()>& tick) {
+                         const SequenceLengths& lengths, const Choices& choices, const Costs& cost,
+                         const std::function<void()>& tick) {
   ComparedPlanner out{planner, std::nullopt, "", Nanos(0)};
   const Nanos start = monotonic_now();
   if (planner == kOurs) {
@@ -208,7 +227,7 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                {"planned in", Align::kRight, 3},
                {"gap", Align::kRight, 1}});
   bool marked = false;
-  for (const ComparedPlanner& planner : planners) {
+  for (const ComparedPlanner& planner : on_one_bound(planners, cap)) {
     const std::string planning = human_duration(planner.planning);
     if (!planner.figures) {
       table.add_row({planner.planner, "", "", "", "", planner.error, planning, ""});
@@ -257,7 +276,7 @@ nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
                                const std::string& name, const Job& job, const Choices& choices,
                                const Costs& cost) {
   nlohmann::json cases = nlohmann::json::array();
-  for (const ComparedPlanner& planner : planners) {
+  for (const ComparedPlanner& planner : on_one_bound(planners, job.memory_cap)) {
     cases.push_back(to_json(planner));
     cases.back()["name"] = name;
     cases.back()["fits"] = fits(planner, job.memory_cap);

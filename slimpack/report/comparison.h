@@ -20,8 +20,9 @@ struct PredictedFigures {
   std::optional<double> mfu;  ///< model FLOPs ÷ (makespan · ranks · peak); absent without a peak
   double bubble = 0;
   Nanos makespan;
-  Bytes peak;  ///< activations of the rank that holds the most, in any timing
-  double gap = 0;
+  Bytes peak;      ///< activations of the rank that holds the most, in any timing
+  Nanos bound;     ///< that no plan of the kind can beat
+  double gap = 0;  ///< makespan / bound − 1
 };
 
 [[nodiscard]] PredictedFigures figures_of(const RatedPlan& step, const Costs& cost);
@@ -39,6 +40,9 @@ struct ComparedPlanner {
   Bytes published_peak = {};
   std::int32_t stages_per_rank = 1;
 };
+
+/// Steps whose times differ by a smaller share are called equally long.
+inline constexpr double kSameTime = 0.005;
 
 /// The names of all planners: "slimpack" and the baselines.
 [[nodiscard]] std::vector<std::string> planner_names();
@@ -79,7 +83,8 @@ struct SpeedUp {
 [[nodiscard]] std::string costs_text(const Costs& cost);
 
 /// A row for each planner, in lines of at most `columns`; peaks above `cap` are marked and
-/// explained below.
+/// explained below. Gaps are to one bound: the least of those planners that keep the cap. Planners
+/// above it may have a lower one, because their bound knows no cap.
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                                           const std::optional<Bytes>& cap, int columns);
 
@@ -87,8 +92,9 @@ struct SpeedUp {
 /// field's name says. Unknown figures are null.
 [[nodiscard]] nlohmann::json to_json(const ComparedPlanner& planner);
 
-/// {"format": "slimpack-comparison", "version": 1, "cases": […]} and the fields that all cases
-/// share: ranks, cap, context, granularity and recomputations. `name`: of the cases.
+/// {"format": "slimpack-comparison", "version": 1, "cases": […]}, with gaps as in the text, and the
+/// fields that all cases share: ranks, cap, context, granularity and recomputations. `name`: of the
+/// cases.
 [[nodiscard]] nlohmann::json comparison_json(const std::vector<ComparedPlanner>& planners,
                                              const std::string& name, const Job& job,
                                              const Choices& choices, const Costs& cost);

@@ -46,6 +46,15 @@ def test_every_planner_has_a_row_and_figures(workspace, lengths, tmp_path):
     assert "comparing planners" in done.stderr
 
 
+def test_gaps_of_all_planners_are_to_one_bound(workspace, lengths, tmp_path):
+    """Planners with more freedom, such as slimpipe, have lower bounds of their own."""
+    done = compare(workspace, lengths, "--json", tmp_path / "out.json", *settings(["parallel.pp=4"]))
+    rows = cases(done, tmp_path / "out.json")
+    assert all(row["fits"] for row in rows)
+    bounds = [row["makespan_ns"] / (1 + row["gap"]) for row in rows]
+    assert bounds == pytest.approx([bounds[0]] * len(rows), rel=1e-9)
+
+
 def test_our_row_is_what_plan_predicts(workspace, lengths, tmp_path):
     planned = run("plan", workspace.config("compare"), "--lengths", lengths,
                   *settings(["parallel.pp=2"]), "--out", tmp_path / "plan.json",
