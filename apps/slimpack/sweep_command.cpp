@@ -76,9 +76,8 @@ void planned_sweep(const SweepArguments& arguments) {
   require_writable_files(arguments);
   Progress progress(stderr, progress_style(stderr), "planning points", std::ssize(points));
   for (Planned& point : points) {
-    report.points.push_back(
-        planned_point(point.job, std::move(point.planning), point.samples->steps,
-                      [&] { progress.touch(); }));
+    report.points.push_back(planned_point(point.job, std::move(point.planning),
+                                          point.samples->steps, [&] { progress.touch(); }));
     progress.advance();
   }
   progress.finish();
@@ -143,7 +142,8 @@ void add_sweep_command(CLI::App& app, std::function<void(const SweepArguments&)>
   command->footer(
       "Every combination of the values is a point. For each it says step time, bubble, overhead "
       "(what MicroPacks and slices cost by themselves, of the busy time) and peak memory; and "
-      "along packs and granularity, from where on slices are too small. Of several steps the "
+      "along packs and granularity, from where on MicroPacks or slices are too small. Of several "
+      "steps the "
       "figures are means, memory and MicroPacks the most of any.\n\n" +
       step_rule() +
       "\n\n"

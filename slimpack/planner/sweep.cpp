@@ -23,8 +23,9 @@ Nanos overhead_of(const RatedPlan& step, const Costs& cost) {
 
 }  // namespace
 
-double SweepFigures::tokens_per_second() const {
-  return static_cast<double>(tokens.count()) / to_seconds(times().makespan);
+double SweepFigures::rank_speed() const {
+  return static_cast<double>(tokens.count()) /
+         (to_seconds(times().makespan) * static_cast<double>(ranks));
 }
 
 std::vector<std::vector<std::size_t>> combinations(const std::vector<SweepAxis>& axes) {
@@ -45,8 +46,7 @@ SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
   SweepFigures figures;
   figures.tokens = total_tokens(step.plan.lengths);
   const SimulationResult& predicted = step.prediction;
-  figures.predicted = {predicted.makespan, predicted.bubble_ratio,
-                       step_need(step, cost).bytes};
+  figures.predicted = {predicted.makespan, predicted.bubble_ratio, step_need(step, cost).bytes};
   figures.ranks = std::ssize(predicted.busy) * cost.tp;
   figures.mfu = mfu_of(model_flops(cost.shape, step.plan.lengths), predicted.makespan,
                        figures.ranks, cost.peak_flops);
@@ -66,7 +66,6 @@ SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
 SweepFigures mean_figures(const std::vector<SweepFigures>& steps) {
   const auto count = std::ssize(steps);
   SweepFigures mean;
-  mean.ranks = steps.front().ranks;
   double used = 0;  // shares of the peak, weighted by time
   for (const SweepFigures& step : steps) {
     used += step.mfu.value_or(0) * to_seconds(step.predicted.makespan);
@@ -81,6 +80,7 @@ SweepFigures mean_figures(const std::vector<SweepFigures>& steps) {
   }
   if (steps.front().mfu) mean.mfu = used / to_seconds(mean.predicted.makespan);
   mean.tokens = mean.tokens / count;
+  mean.ranks = steps.front().ranks;
   mean.predicted.makespan = mean.predicted.makespan / count;
   mean.slices /= steps.size();
   return mean;

@@ -47,12 +47,13 @@ struct SweepFigures {
   std::size_t slices = 0;          ///< of all replicas and both passes
   /// What MicroPacks and slices cost by themselves (cost/overheads.h) ÷ what ranks are busy.
   double overhead = 0;
-  std::int64_t ranks = 0;     ///< of the job
+  std::int64_t ranks = 1;     ///< pp × dp × tp
   std::optional<double> mfu;  ///< predicted; absent without a peak
 
   /// The measured times, else the predicted ones.
   [[nodiscard]] const SweepTimes& times() const { return measured ? *measured : predicted; }
-  [[nodiscard]] double tokens_per_second() const;
+  /// Tokens per second of one rank: steps on different numbers of ranks compare by it.
+  [[nodiscard]] double rank_speed() const;
 };
 
 /// One combination of values.

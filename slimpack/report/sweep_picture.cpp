@@ -136,7 +136,9 @@ class Picture {
   [[nodiscard]] std::string subtitle() const {
     std::vector<std::string> parts;
     if (report_.measured()) parts.emplace_back("solid: measured, dashed: predicted");
-    if (best_) parts.emplace_back("ring: shortest step");
+    if (best_)
+      parts.emplace_back(report_.ranks_differ() ? "ring: most tokens per second of a rank"
+                                                : "ring: shortest step");
     if (std::ranges::any_of(report_.points, [](const SweepPoint& p) { return !p.figures; }))
       parts.emplace_back("×: does not fit");
     for (std::size_t a = 2; a < report_.axes.size(); ++a)

@@ -21,35 +21,29 @@ constexpr std::size_t kShownMisfits = 3;
 constexpr std::size_t kShownTurns = 4;
 constexpr const char* kNoFit = "does not fit";
 
-/// Whether the points' jobs have different numbers of ranks, so that the most tokens a second are no
-/// merit of a choice alone.
-bool ranks_differ(const SweepReport& report) {
-  std::set<std::int64_t> numbers;
-  for (const SweepPoint& point : report.points)
-    if (point.figures) numbers.insert(point.figures->ranks);
-  return numbers.size() > 1;
-}
-
 /// The figures between the axes and the end of a row.
 std::vector<Column> figure_columns(const SweepReport& report) {
-  if (report.measured())
-    return {{"step"},
-            {"predicted"},
-            {"÷ best"},
-            {"bubble"},
-            {"predicted", Align::kRight, 2},
-            {"overhead", Align::kRight, 1},
-            {"peak"},
-            {"predicted", Align::kRight, 3}};
-  std::vector<Column> columns{{"step"},
-                              {"÷ best"},
-                              {"bubble"},
-                              {"overhead"},
-                              {"peak"},
-                              {"MicroPacks", Align::kRight, 1},
-                              {"slices", Align::kRight, 2}};
-  if (report.has_mfu()) columns.insert(columns.begin() + 2, {"MFU", Align::kRight, 3});
-  if (ranks_differ(report)) columns.insert(columns.begin() + 1, {"ranks"});
+  std::vector<Column> columns;
+  if (report.measured()) {
+    columns = {{"step"},
+               {"predicted"},
+               {"÷ best"},
+               {"bubble"},
+               {"predicted", Align::kRight, 2},
+               {"overhead", Align::kRight, 1},
+               {"peak"},
+               {"predicted", Align::kRight, 3}};
+  } else {
+    columns = {{"step"},
+               {"÷ best"},
+               {"bubble"},
+               {"overhead"},
+               {"peak"},
+               {"MicroPacks", Align::kRight, 1},
+               {"slices", Align::kRight, 2}};
+    if (report.has_mfu()) columns.insert(columns.begin() + 2, {"MFU", Align::kRight, 3});
+  }
+  if (report.ranks_differ()) columns.insert(columns.begin() + 1, {"ranks"});
   return columns;
 }
 
@@ -64,24 +58,27 @@ std::vector<std::string> figure_cells(const SweepReport& report, const SweepPoin
   const SweepFigures& f = *point.figures;
   const SweepTimes& times = f.times();
   std::string ratio = is_best ? "best" : fmt::format("{:.3f}", report.times_best(point));
-  if (report.measured())
-    return {human_duration(times.makespan),
-            human_duration(f.predicted.makespan),
-            std::move(ratio),
-            human_share(times.bubble),
-            human_share(f.predicted.bubble),
-            human_share(f.overhead),
-            human_bytes(times.peak),
-            human_bytes(f.predicted.peak)};
-  std::vector<std::string> cells{human_duration(times.makespan),
-                                 std::move(ratio),
-                                 human_share(times.bubble),
-                                 human_share(f.overhead),
-                                 human_bytes(times.peak),
-                                 packs_text(f),
-                                 grouped(static_cast<std::int64_t>(f.slices))};
-  if (report.has_mfu()) cells.insert(cells.begin() + 2, human_share(*f.mfu));
-  if (ranks_differ(report)) cells.insert(cells.begin() + 1, grouped(f.ranks));
+  std::vector<std::string> cells;
+  if (report.measured()) {
+    cells = {human_duration(times.makespan),
+             human_duration(f.predicted.makespan),
+             std::move(ratio),
+             human_share(times.bubble),
+             human_share(f.predicted.bubble),
+             human_share(f.overhead),
+             human_bytes(times.peak),
+             human_bytes(f.predicted.peak)};
+  } else {
+    cells = {human_duration(times.makespan),
+             std::move(ratio),
+             human_share(times.bubble),
+             human_share(f.overhead),
+             human_bytes(times.peak),
+             packs_text(f),
+             grouped(static_cast<std::int64_t>(f.slices))};
+    if (report.has_mfu()) cells.insert(cells.begin() + 2, human_share(*f.mfu));
+  }
+  if (report.ranks_differ()) cells.insert(cells.begin() + 1, grouped(f.ranks));
   return cells;
 }
 
@@ -102,7 +99,14 @@ std::string table_text(const SweepReport& report, int columns) {
     row.insert(row.end(), cells.begin(), cells.end());
     table.add_row(std::move(row));
   }
-  return table.text(columns);
+  std::string text = table.text(columns);
+  if (report.ranks_differ())
+    text += folded(
+                "best: the most tokens per second of a rank; ÷ best: time of ranks for as many "
+                "tokens",
+                columns) +
+            "\n";
+  return text;
 }
 
 std::string misfits_text(const SweepReport& report, int columns) {
@@ -140,17 +144,24 @@ bool SweepReport::measured() const {
       points, [](const SweepPoint& point) { return point.figures && point.figures->measured; });
 }
 
+bool SweepReport::ranks_differ() const {
+  std::set<std::int64_t> numbers;
+  for (const SweepPoint& point : points)
+    if (point.figures) numbers.insert(point.figures->ranks);
+  return numbers.size() > 1;
+}
+
 std::optional<std::size_t> SweepReport::best() const {
   std::optional<std::size_t> best;
   for (std::size_t p = 0; p < points.size(); ++p)
-    if (points[p].figures && (!best || points[p].figures->tokens_per_second() >
-                                           points[*best].figures->tokens_per_second()))
+    if (points[p].figures &&
+        (!best || points[p].figures->rank_speed() > points[*best].figures->rank_speed()))
       best = p;
   return best;
 }
 
 double SweepReport::times_best(const SweepPoint& point) const {
-  return points[*best()].figures->tokens_per_second() / point.figures->tokens_per_second();
+  return points[*best()].figures->rank_speed() / point.figures->rank_speed();
 }
 
 std::string point_text(const SweepReport& report, const SweepPoint& point) {

@@ -22,9 +22,12 @@ struct SweepReport {
   [[nodiscard]] bool has_mfu() const;
   /// Whether any point was measured.
   [[nodiscard]] bool measured() const;
-  /// The point that trains the most tokens per second, the first of several; none if none fits.
+  /// Whether points run on different numbers of ranks.
+  [[nodiscard]] bool ranks_differ() const;
+  /// The point whose ranks train the most tokens per second each, the first of several; none if
+  /// none fits.
   [[nodiscard]] std::optional<std::size_t> best() const;
-  /// How many times as long as the best point's step the point's takes for as many tokens.
+  /// How many times as much time of ranks the point takes for as many tokens as the best one.
   /// REQUIRES: both fit.
   [[nodiscard]] double times_best(const SweepPoint& point) const;
 };
@@ -32,8 +35,9 @@ struct SweepReport {
 /// "packs 64, pp 2".
 [[nodiscard]] std::string point_text(const SweepReport& report, const SweepPoint& point);
 
-/// A row for each point, the best one marked; below, why points do not fit, and where slices become
-/// too small (report/sweep_turns.h). Lines have at most `columns` columns.
+/// A row for each point, the best one marked, with its ranks where these differ; below, why points
+/// do not fit, and where MicroPacks or slices become too small (report/sweep_turns.h). Lines have
+/// at most `columns` columns.
 [[nodiscard]] std::string sweep_text(const SweepReport& report, int columns);
 
 /// {"format": "slimpack-sweep", "version": 1, "axes": […], "points": […], "best": …, "turns": […]}.

@@ -84,6 +84,11 @@ std::string reason(const SweepFigures& a, const SweepFigures& b) {
                                    shares(a.times().bubble, b.times().bubble, " bubble")));
 }
 
+/// What an axis makes finer: the number of MicroPacks, or where slices may be cut.
+const char* made_finer(const SweepAxis& axis) {
+  return axis.finer == Finer::kHigher ? "MicroPacks" : "slices";
+}
+
 /// "packs (pp 2)": the axis and what else the line has in common.
 std::string line_text(const SweepReport& report, const SweepTurn& turn) {
   std::vector<std::string> others;
@@ -125,16 +130,19 @@ std::string turn_text(const SweepReport& report, const SweepTurn& turn) {
   const SweepPoint& best = report.points[turn.best];
   const std::string shortest = fmt::format("{}: the step is shortest with {}",
                                            line_text(report, turn), report.value(best, turn.axis));
+  const SweepAxis& axis = report.axes[turn.axis];
   if (!turn.longer)
-    return shortest + (turn.finest ? ", the finest that was tried. Slices are not too small yet."
-                                   : ". Finer makes no notable difference.");
+    return turn.finest ? fmt::format("{}, the finest that was tried. No {} are too small yet.",
+                                     shortest, made_finer(axis))
+                       : shortest + ". Finer makes no notable difference.";
   const SweepPoint& longer = report.points[*turn.longer];
   const std::string& value = report.value(longer, turn.axis);
   const double times =
       to_seconds(longer.figures->times().makespan) / to_seconds(best.figures->times().makespan);
   const std::string turning =
-      turn.too_small(report) ? fmt::format(", and slices are too small from {} on", value)
-                             : fmt::format(", and longer from {} on, where ranks wait more", value);
+      turn.too_small(report)
+          ? fmt::format(", and {} are too small from {} on", made_finer(axis), value)
+          : fmt::format(", and longer from {} on, where ranks wait more", value);
   const std::string taken = times < kSeveral ? fmt::format("{} longer", human_share(times - 1))
                                              : fmt::format("{:.1f} times as long", times);
   return fmt::format("{}{}. With {} it takes {}: {}.", shortest, turning, value, taken,

@@ -40,6 +40,20 @@ TEST(SweepReport, TheBestTrainsTheMostTokensPerSecond) {
   EXPECT_EQ(made_up({packs({"8"})}, {std::nullopt}).best(), std::nullopt);
 }
 
+// 1,000 tokens take 200 ns on 2 ranks and 150 ns on 4: 2.5 and 1.67 tokens a nanosecond and rank.
+TEST(SweepReport, TheBestOfDifferentNumbersOfRanksTrainsTheMostOnEach) {
+  SweepReport report = made_up({{"pp", "", {"2", "4"}}}, {figures(200), figures(150)});
+  EXPECT_EQ(report.best(), 1u);
+  EXPECT_EQ(sweep_text(report, 80).find("ranks"), std::string::npos);
+  report.points[0].figures->ranks = 2;
+  report.points[1].figures->ranks = 4;
+  EXPECT_EQ(report.best(), 0u);
+  EXPECT_DOUBLE_EQ(report.times_best(report.points[1]), 1.5);
+  const std::string text = sweep_text(report, 80);
+  EXPECT_LT(text.find("ranks"), text.find('\n'));
+  EXPECT_NE(text.find("best: the most tokens per second of a rank"), std::string::npos) << text;
+}
+
 TEST(SweepReport, TheTableMarksTheBestAndSaysWhatDoesNotFit) {
   const std::string text = sweep_text(two_axes(), 80);
   std::istringstream lines(text);
@@ -73,6 +87,7 @@ TEST(SweepReport, JsonHasEveryFigure) {
   EXPECT_EQ(best["values"], (nlohmann::json{{"packs", "8"}, {"recompute", "full"}}));
   EXPECT_EQ(best["fits"], true);
   EXPECT_EQ(best["tokens"], 1000);
+  EXPECT_EQ(best["ranks"], 1);
   EXPECT_EQ(best["makespan_ns"], 100);
   EXPECT_EQ(best["bubble"], 0.1);
   EXPECT_EQ(best["peak_bytes"], 1 << 20);
@@ -102,13 +117,13 @@ TEST(SweepReport, CsvHasTheNumbersOfTheJson) {
   std::getline(csv, line);
   EXPECT_EQ(line,
             "packs,recompute,fits,tokens,makespan_ns,bubble,peak_bytes,times_best,overhead,"
-            "forward_packs,backward_packs,slices,why");
+            "ranks,forward_packs,backward_packs,slices,why");
   std::getline(csv, line);
-  EXPECT_EQ(line, "8,\"a \"\"b\"\", c\",true,1000,200,0.1,1048576,2.0,0.2,4,3,12,");
+  EXPECT_EQ(line, "8,\"a \"\"b\"\", c\",true,1000,200,0.1,1048576,2.0,0.2,1,4,3,12,");
   std::getline(csv, line);
   std::getline(csv, line);
   std::getline(csv, line);
-  EXPECT_EQ(line, "16,full,false,,,,,,,,,,needs more than there is");
+  EXPECT_EQ(line, "16,full,false,,,,,,,,,,,needs more than there is");
   EXPECT_FALSE(std::getline(csv, line));
   EXPECT_EQ(json["points"][0]["times_best"], 2.0);
 }

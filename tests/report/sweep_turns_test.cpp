@@ -66,11 +66,12 @@ TEST(SweepTurns, FindWhereMicroPacksCostMoreThanTheyFill) {
   EXPECT_TRUE(turns[0].too_small(report));
   // Of 16: 16/144 of the busy time and 2/18. Of 32: 32/160 and 2/34. A rank's MicroPacks cost 16 µs
   // and 32 µs, and it waits 162 − 144 = 18 µs and 170 − 160 = 10 µs.
-  EXPECT_EQ(turn_text(report, turns[0]),
-            "packs: the step is shortest with 16, and slices are too small from 32 on. With 32 it "
-            "takes 4.9% longer: what MicroPacks and slices cost by themselves grows by 16.0 µs a "
-            "rank (from 11.1% to 20.0% of busy time), and waiting falls by 8.0 µs a rank (from "
-            "11.1% to 5.9% bubble).");
+  EXPECT_EQ(
+      turn_text(report, turns[0]),
+      "packs: the step is shortest with 16, and MicroPacks are too small from 32 on. With 32 it "
+      "takes 4.9% longer: what MicroPacks and slices cost by themselves grows by 16.0 µs a "
+      "rank (from 11.1% to 20.0% of busy time), and waiting falls by 8.0 µs a rank (from "
+      "11.1% to 5.9% bubble).");
 }
 
 TEST(SweepTurns, PartsAddUpToTheStep) {
@@ -116,8 +117,8 @@ TEST(SweepTurns, CountTimesWhereAPercentageWouldBeLarge) {
 TEST(SweepTurns, SayWhenSlicesAreNotTooSmallYet) {
   const auto finest = made_up({packs({"8", "16"})}, {figures(120), figures(100)});
   EXPECT_EQ(turn_text(finest, sweep_turns(finest).at(0)),
-            "packs: the step is shortest with 16, the finest that was tried. Slices are not too "
-            "small yet.");
+            "packs: the step is shortest with 16, the finest that was tried. No MicroPacks are "
+            "too small yet.");
   const auto alike = made_up({packs({"8", "16"})}, {figures(100'000), figures(100'050)});
   EXPECT_EQ(turn_text(alike, sweep_turns(alike).at(0)),
             "packs: the step is shortest with 8. Finer makes no notable difference.");
