@@ -39,11 +39,11 @@ void build(const FileSearch& search) {
   std::vector<SkippedPath> skipped = found.skipped;
   skipped.insert(skipped.end(), report.skipped.begin(), report.skipped.end());
   print_skipped(skipped);
-  const std::string built = fmt::format(
-      "{} and {}: {}, {} (bytes, and one end of document each)",
-      bin_path(search.out).string(), idx_path(search.out).filename().string(),
-      counted(static_cast<std::int64_t>(report.documents), "document"),
-      counted(report.tokens.count(), "token"));
+  const std::string built =
+      fmt::format("{} and {}: {}, {} (bytes, and one end of document each)",
+                  bin_path(search.out).string(), idx_path(search.out).filename().string(),
+                  counted(static_cast<std::int64_t>(report.documents), "document"),
+                  counted(report.tokens.count(), "token"));
   fmt::print("{}\n", folded(built, output_columns(stdout)));
   if (report.empty_files > 0)
     fmt::print("{} left out\n",
@@ -124,7 +124,8 @@ void inspect(const std::string& prefix, const std::string& lengths_file, const s
   if (lengths.empty()) invalid_input("dataset '{}' has no documents; build it again", prefix);
   const LengthStatistics statistics = length_statistics(lengths);
   if (!json.empty()) write_file(json, to_json(statistics).dump(2) + "\n");
-  print_statistics(report_stream({json}), prefix.empty() ? stream_name(lengths_file) : prefix, statistics);
+  print_statistics(report_stream({json}), prefix.empty() ? stream_name(lengths_file) : prefix,
+                   statistics);
 }
 
 /// The text of an option that has no variable.
@@ -152,8 +153,16 @@ void add_build(CLI::App& data) {
   build_app->footer(
       "Every file becomes a document; its bytes are the tokens 0 to 255, and 256 ends it. "
       "The files are in Megatron's format, so other tools read them too.\n\n"
-      "With --tokenizer FILE (a Hugging Face tokenizer.json) or --train-tokenizer SIZE, text, JSON "
-      "lines and Parquet become a dataset of its tokens; --tokenizer --help says more.\n\n"
+      "With a tokenizer, text, JSON lines and Parquet become a dataset of its tokens. Then there "
+      "are "
+      "also\n"
+      "  --tokenizer FILE            tokenizer.json of a Hugging Face model, or the model's "
+      "folder\n"
+      "  --train-tokenizer SIZE      train one of so many tokens on the documents first\n"
+      "  --format, --field NAME      what the inputs are, and the field that holds the text\n"
+      "  --append-eod, --eod-token   whether documents end with a token, and which\n"
+      "  --processes N, --restart    how to run\n"
+      "and 'slimpack data build --tokenizer FILE --help' explains them.\n\n"
       "Example, from all Python sources of a folder:\n"
       "  slimpack data build --from ~/src --glob '*.py' --out corpus");
   build_app->callback([build_app] {

@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
   if (const auto command = slimpack::python_command(argc, argv))
     return slimpack::become_python(*command, argc, argv);
   int answer = 0;
-  CLI::App app{"SlimPack trains language models on documents of very different lengths."};
+  CLI::App app{"SlimPack trains language models on documents of very different lengths.",
+               "slimpack"};
   app.require_subcommand(1);
   app.set_version_flag("--version", slimpack::version_text());
   slimpack::add_data_command(app);

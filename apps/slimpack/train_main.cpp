@@ -17,7 +17,7 @@ void train(const slimpack::TrainArguments& arguments) {
 
 int main(int argc, char** argv) {
   slimpack::install_memory_tracker();
-  CLI::App app{"SlimPack's training program; 'slimpack' starts it."};
+  CLI::App app{"SlimPack's training program; 'slimpack' starts it.", "slimpack"};
   app.require_subcommand(1);
   slimpack::add_profile_command(app, slimpack::profile);
   slimpack::add_sweep_command(app, slimpack::measured_sweep);

@@ -194,7 +194,7 @@ ConfigField stages_per_rank() {
   };
   return {"parallel",
           "stages_per_rank",
-          "model chunks of a pipeline rank, interleaved; auto = as suits the step",
+          "stages of a pipeline rank, interleaved; auto = as suits the step",
           rule,
           assign,
           print};
@@ -252,8 +252,9 @@ std::vector<ConfigField> train_fields() {
              &T::dtype, std::array{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}),
       integer({"train", "seed", "initial weights"}, &R::train, &T::seed, 0, kUnbounded),
       real({"train", "learning_rate", "after warm-up"}, &R::train, &T::learning_rate, kAboveZero),
-      real({"train", "min_learning_rate", "at the end of the cosine; absent = a tenth of learning_rate"}, &R::train,
-           &T::min_learning_rate, kNotNegative),
+      real({"train", "min_learning_rate",
+            "at the end of the cosine; absent = a tenth of learning_rate"},
+           &R::train, &T::min_learning_rate, kNotNegative),
       integer({"train", "warmup_steps", "linear from 0"}, &R::train, &T::warmup_steps, 0,
               kMaxSteps),
       real({"train", "weight_decay", "matrices only"}, &R::train, &T::weight_decay, kNotNegative),
@@ -375,8 +376,8 @@ std::vector<ConfigField> output_fields() {
 std::vector<ConfigField> all_fields() {
   using R = RunConfig;
   std::vector<ConfigField> fields{
-      shipped({"model", "config", "Hugging Face config.json or a shipped name; required"}, &R::model,
-              &ModelConfig::config, kShippedModels, false, "config.json")};
+      shipped({"model", "config", "Hugging Face config.json or a shipped name; required"},
+              &R::model, &ModelConfig::config, kShippedModels, false, "config.json")};
   const auto append = [&](std::vector<ConfigField> section) {
     std::ranges::move(section, std::back_inserter(fields));
   };

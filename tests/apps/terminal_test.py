@@ -79,6 +79,9 @@ def test_help_fits_the_terminal_and_loses_no_word(command, columns):
     assert max(map(len, text.splitlines())) <= columns
     wide, _ = on_terminal([SLIMPACK, *words], 1000)
     assert text.split() == wide.split()
+    options = text.replace("\r\n", "\n").partition("\nOptions:\n")[2].split("\n\n")[0]
+    # A description stays in its column.
+    assert [line for line in options.splitlines() if not line.startswith(("  -", " " * 30))] == []
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -3,6 +3,7 @@ four bytes train alike."""
 
 import json
 import random
+import re
 import subprocess
 import sys
 import sysconfig
@@ -43,6 +44,13 @@ def test_sources_become_a_tokenizer_and_a_dataset_and_train(workspace):
                *settings([f"data.prefix={prefix}", "data.step_tokens=2000", "train.steps=2"]))
     assert done.returncode == 0, done.stderr
     assert len(metrics(workspace.folder / "of-sources")) == 2
+
+
+def test_help_names_every_option_of_a_build_with_a_tokenizer():
+    options = set(re.findall(r"^  (--[\w-]+)", build("--help"), re.MULTILINE))
+    assert {"--tokenizer", "--train-tokenizer", "--field"} <= options
+    text = run("data", "build", "--help").stdout
+    assert [option for option in sorted(options) if option not in text] == []
 
 
 def write_dataset(prefix, documents, dtype):
