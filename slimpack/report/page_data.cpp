@@ -9,6 +9,7 @@
 #include "slimpack/report/page_figures.h"
 #include "slimpack/report/rivals.h"
 #include "slimpack/report/span_style.h"
+#include "slimpack/report/verdict.h"
 
 namespace slimpack {
 namespace {
@@ -28,17 +29,26 @@ std::string layers_text(const StageLayout& layout) {
 }
 
 /// Of models beyond ModelShape the family is not known.
-std::string model_text(const DecoderShape& shape, const StageLayout& layout) {
+std::string model_text(const DecoderShape& shape) {
   const bool known = shape.kinds.empty() && !shape.edges;
-  return fmt::format("{}{} parameters, {} layers",
-                     known ? fmt::format("{}, ", to_string(shape.family)) : "",
-                     human_count(static_cast<double>(shape.parameters())), layers_text(layout));
+  return fmt::format("{}{} parameters", known ? fmt::format("{}, ", to_string(shape.family)) : "",
+                     human_count(static_cast<double>(shape.parameters())));
+}
+
+std::int32_t ranks_of(const StepPlan& plan, std::int32_t tp) {
+  return plan.layout.ranks() * static_cast<std::int32_t>(plan.replicas.size()) * tp;
 }
 
 std::string ranks_text(const StepPlan& plan, std::int32_t tp) {
-  const auto replicas = static_cast<std::int32_t>(plan.replicas.size());
-  const std::int32_t pp = plan.layout.ranks();
-  return fmt::format("pp {} × dp {} × tp {} = {} ranks", pp, replicas, tp, pp * replicas * tp);
+  return fmt::format("pp {} × dp {} × tp {} = {} ranks", plan.layout.ranks(), plan.replicas.size(),
+                     tp, ranks_of(plan, tp));
+}
+
+/// "llama, 804 k parameters, on 2 ranks".
+std::string title_of(const ReportSource& source) {
+  const Costs& cost = source.plan.cost;
+  const std::int32_t ranks = ranks_of(source.plan.step.plan, cost.tp);
+  return fmt::format("{}, on {} rank{}", model_text(cost.shape), ranks, ranks == 1 ? "" : "s");
 }
 
 std::string planner_of(const ReportSource& source) {
@@ -52,7 +62,7 @@ Json about(const ReportSource& source) {
   const auto add = [&](const char* what, std::string text) {
     rows.push_back({what, std::move(text)});
   };
-  add("model", model_text(cost.shape, plan.layout));
+  add("model", fmt::format("{}, {} layers", model_text(cost.shape), layers_text(plan.layout)));
   add("ranks", ranks_text(plan, cost.tp));
   add("number format", std::string(to_string(cost.dtype)));
   if (source.measured) {
@@ -68,6 +78,7 @@ Json about(const ReportSource& source) {
   if (const auto cap = source.limits().memory_cap)
     add("memory cap", human_bytes(*cap) + " of activations on a rank");
   add("costs from", cost.source);
+  add("made from", source.name);
   return rows;
 }
 
@@ -121,18 +132,23 @@ Json page_data(const ReportSource& source, const PageOptions& options) {
   memories["predicted"] = memory(predicted);
   loads["predicted"] = loads_for_page(predicted, file.step.plan);
   advance();
-  const auto rivals = rivals_for_page(file, source.limits(), planner_of(source), advance,
-                                      options.tick);
+  const std::optional<Bytes> cap = source.limits().memory_cap;
+  const auto rivals = rivals_of(file, source.limits(), planner_of(source), advance, options.tick);
+  const std::optional<std::size_t> best = best_rival(rivals, cap);
+  const Verdict verdict = verdict_of(source, rivals);
   return {{"format", kPageFormat},
           {"version", kPageVersion},
           {"name", source.name},
+          {"title", title_of(source)},
+          {"headline", verdict.headline},
+          {"figures", verdict.figures},
           {"program", options.program},
           {"about", about(source)},
           {"kinds", all_kinds()},
           {"tokens", total_tokens(file.step.plan.lengths).count()},
           {"lower_bound_ns", file.step.lower_bound.count()},
-          {"memory_cap_bytes",
-           source.limits().memory_cap ? Json(source.limits().memory_cap->count()) : Json(nullptr)},
+          {"memory_cap_bytes", cap ? Json(cap->count()) : Json(nullptr)},
+          {"ranks_per_row", file.cost.tp / predicted.tensor},
           {"timelines", std::move(timelines)},
           {"memory", std::move(memories)},
           {"loads", std::move(loads)},
@@ -145,7 +161,8 @@ Json page_data(const ReportSource& source, const PageOptions& options) {
                            ? to_json(*source.measured->compared)
                            : Json(nullptr)},
           {"curve", source.curve ? curve_for_page(*source.curve, kMostSteps) : Json(nullptr)},
-          {"rivals", std::move(rivals)}};
+          {"rivals", rivals_for_page(rivals, cap)},
+          {"best_rival", best ? Json(*best) : Json(nullptr)}};
 }
 
 }  // namespace slimpack

@@ -1,5 +1,6 @@
 #include "slimpack/report/page_figures.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/data/lengths.h"
@@ -37,10 +38,11 @@ Json largest_errors(const Timeline& predicted, const Timeline& measured, std::si
 }
 
 Json lengths_for_page(const SequenceLengths& lengths) {
+  const LengthStatistics statistics = length_statistics(lengths);
   Json out = Json::array();
-  for (const LengthBin& bin : length_statistics(lengths).histogram)
+  for (const LengthBin& bin : statistics.histogram)
     out.push_back({{"low", bin.low.count()},
-                   {"high", bin.high.count()},
+                   {"high", std::min(bin.high, statistics.max).count()},
                    {"count", bin.count},
                    {"token_share", bin.token_share},
                    {"attention_share", bin.attention_share}});

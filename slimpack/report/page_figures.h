@@ -19,7 +19,7 @@ namespace slimpack {
                                                     const Timeline& measured, std::size_t most);
 
 /// The step's sequences by length, as length_statistics bins them: [{"low", "high", "count",
-/// "token_share", "attention_share"}].
+/// "token_share", "attention_share"}]. The last bin ends with the longest sequence.
 [[nodiscard]] nlohmann::ordered_json lengths_for_page(const SequenceLengths& lengths);
 
 /// Loss and speed in columns: {"step", "loss", "tokens_per_second", "step_ns", "predicted_ns",

@@ -140,12 +140,12 @@ Json timeline_for_page(const Timeline& timeline, const Timeline& predicted,
   for (std::int32_t rank = 0; rank < timeline.ranks; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
     drawn += spans[r].size();
-    if (rank > 0 && drawn > limits.spans) break;
     Json row{{"label", labels[r]},
              {"busy_ns", metrics.ranks[r].busy.count()},
              {"bubble", 1 - to_seconds(metrics.ranks[r].busy) / makespan},
              {"peak_bytes", metrics.ranks[r].peak_activation.count()}};
-    row.update(row_of(timeline, std::move(spans[r]), std::move(samples[r]), durations));
+    if (rank == 0 || drawn <= limits.spans)
+      row.update(row_of(timeline, std::move(spans[r]), std::move(samples[r]), durations));
     rows.push_back(std::move(row));
   }
   return {{"origin", timeline.origin},

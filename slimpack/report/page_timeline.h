@@ -18,12 +18,12 @@ struct PageLimits {
 };
 
 /// {"origin", "ranks", "makespan_ns", "bubble", "worst_bubble", "peak_bytes", "rows": […]}. A row
-/// is a rank that is drawn: {"label", "busy_ns", "bubble", "peak_bytes", "kind", "pack", "stage",
-/// "start", "length", "memory", "predicted"}. The last seven have a number for each span, by start:
-/// its kind (SpanKind) and MicroPack; its stage of the pipeline; nanoseconds since the start of the
-/// step; activation bytes of the rank at its start; what `predicted` gives the same work, or −1.
-/// REQUIRES: timelines of one step with the same ranks; spans of a rank do not overlap. Cost:
-/// O((spans + samples) log).
+/// is a rank: {"label", "busy_ns", "bubble", "peak_bytes", "kind", "pack", "stage", "start",
+/// "length", "memory", "predicted"}. The last seven are those of ranks that are drawn and have a
+/// number for each span, by start: its kind (SpanKind) and MicroPack; its stage of the pipeline;
+/// nanoseconds since the start of the step; activation bytes of the rank at its start; what
+/// `predicted` gives the same work, or −1. REQUIRES: timelines of one step with the same ranks;
+/// spans of a rank do not overlap. Cost: O((spans + samples) log).
 [[nodiscard]] nlohmann::ordered_json timeline_for_page(const Timeline& timeline,
                                                        const Timeline& predicted,
                                                        const PageLimits& limits = {});

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "slimpack/baselines/baseline.h"
-#include "slimpack/report/comparison.h"
 
 namespace slimpack {
 
@@ -32,7 +31,7 @@ RatedPlan packed_rival(const PlanFile& file, const PlanLimits& limits) {
                         choices_within(limits), file.cost);
 }
 
-nlohmann::ordered_json rivals_for_page(const PlanFile& file, const PlanLimits& limits,
+std::vector<ComparedPlanner> rivals_of(const PlanFile& file, const PlanLimits& limits,
                                        const std::string& planner,
                                        const std::function<void()>& advance,
                                        const std::function<void()>& tick) {
@@ -44,10 +43,15 @@ nlohmann::ordered_json rivals_for_page(const PlanFile& file, const PlanLimits& l
                             choices_within(limits), file.cost, tick));
     advance();
   }
+  return rows;
+}
+
+nlohmann::ordered_json rivals_for_page(const std::vector<ComparedPlanner>& rows,
+                                       const std::optional<Bytes>& cap) {
   nlohmann::ordered_json out = nlohmann::ordered_json::array();
   for (const ComparedPlanner& row : rows) {
     out.push_back(nlohmann::ordered_json(to_json(row)));
-    out.back()["fits"] = fits(row, limits.memory_cap);
+    out.back()["fits"] = fits(row, cap);
     out.back().erase("planning_seconds");  // the same files make the same page
   }
   return out;

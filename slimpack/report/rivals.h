@@ -3,8 +3,12 @@
 
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "slimpack/planner/planner.h"
+#include "slimpack/report/comparison.h"
 
 namespace slimpack {
 
@@ -19,13 +23,17 @@ namespace slimpack {
 /// each rank.
 [[nodiscard]] RatedPlan packed_rival(const PlanFile& file, const PlanLimits& limits);
 
-/// The rows of a comparison, as to_json(ComparedPlanner) has them, with "fits" and without the time
-/// that planning took: first the plan
-/// itself under the name `planner`, as it is predicted, then every baseline, tuned. `advance` is
-/// called after each baseline, and `tick`, if set, after each of its tunings. Cost: planning by every baseline.
-[[nodiscard]] nlohmann::ordered_json rivals_for_page(const PlanFile& file, const PlanLimits& limits,
+/// The rows of a comparison: first the plan itself under the name `planner`, as it is predicted,
+/// then every baseline, tuned. `advance` is called after each baseline, and `tick`, if set,
+/// after each of its tunings. Cost: planning by every baseline.
+[[nodiscard]] std::vector<ComparedPlanner> rivals_of(const PlanFile& file, const PlanLimits& limits,
                                                      const std::string& planner,
                                                      const std::function<void()>& advance,
                                                      const std::function<void()>& tick);
+
+/// These rows as to_json(ComparedPlanner) has them, with "fits" and without the time that planning
+/// took.
+[[nodiscard]] nlohmann::ordered_json rivals_for_page(const std::vector<ComparedPlanner>& rows,
+                                                     const std::optional<Bytes>& cap);
 
 }  // namespace slimpack

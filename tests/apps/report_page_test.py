@@ -93,10 +93,46 @@ def test_the_runs_figures_are_on_the_page(trained, opened):
     assert 1 - sum(busy) / (2 * last["step_ns"] / 1e9) == pytest.approx(last["bubble"], abs=0.06)
     assert sum(int(text) for text in column(page, "#lengths", "sequences")) == last["sequences"]
     assert column(page, "#rivals", "planner").count("slimpack") == 1
-    assert page.title() == f"SlimPack report: {trained}"
+    assert str(trained) not in page.title() + page.locator("h1").inner_text()
+    assert str(trained) in page.locator("#about").inner_text()
     assert "slimpack 0" in page.locator("#program").inner_text()
     for heading in ["predicted and measured", "packed and as planned", "Training so far", "Largest differences"]:
         assert page.get_by_role("heading", name=heading).is_visible()
+
+
+def test_a_page_begins_with_how_the_plan_compares_with_the_fastest_other_planner(trained, opened):
+    page = opened(trained / "report.html")
+    ours, *others = page.evaluate("data.rivals.map((row) => [row.planner, row.makespan_ns, row.fits])")
+    best = min((row for row in others if row[2]), key=lambda row: row[1])
+    times = best[1] / ours[1]
+    words = (f"{times:.2f} × as fast as" if times >= 1.005 else "As fast as" if times > 0.995
+             else f"{100 / times - 100:.1f}% slower than")
+    headline = page.locator("h1").inner_text()
+    capped = " within the memory cap" if page.evaluate("data.memory_cap_bytes !== null") else ""
+    assert headline == f"{words} {best[0]}, the fastest other planner{capped}"
+    figures = page.locator("#figures").inner_text()
+    assert f"{best[0]} takes" in figures and "Measured: the last step took" in figures
+    assert page.locator("#summary .beside").first.inner_text().split(" · ")[1].startswith(best[0])
+
+
+def test_memory_of_all_ways_to_run_the_step_is_in_one_chart(trained, opened):
+    page = opened(trained / "report.html")
+    chart = page.locator("#memory-chart .uplot")
+    assert chart.count() == 1
+    labels = chart.locator(".u-legend .u-series th").all_inner_texts()
+    assert [label for label in labels if label][1:4] == ["packed", "as planned", "as planned, measured"]
+    highest = "Math.max(...document.querySelector('#memory-chart').chart.plot.data[2].filter(Number.isFinite))"
+    peaks = page.evaluate("data.memory.predicted.ranks.map((bytes) => Math.max(...bytes))")
+    for chosen, peak in [("fullest stage", max(peaks)), ("stage 0", peaks[0]), ("stage 1", peaks[1])]:
+        page.get_by_label("stage", exact=True).select_option(chosen)
+        assert page.evaluate(highest) == peak
+
+
+def test_the_last_range_of_lengths_ends_with_the_longest_sequence(trained, opened):
+    page = opened(trained / "report.html")
+    longest = page.evaluate("Math.max(...data.packs.plan[0].forward.flat().map(([, , end]) => end))")
+    last = column(page, "#lengths", "tokens of a sequence")[-1]
+    assert last.split(" – ")[-1] == f"{longest:,}"
 
 
 def test_a_plan_alone_shows_what_it_has(workspace, tmp_path, opened):
@@ -200,6 +236,20 @@ def large(workspace, tmp_path_factory):
     assert done.returncode == 0, done.stderr
     assert run("report", folder / "plan.json").returncode == 0
     return folder / "plan.html"
+
+
+def test_the_table_has_all_ranks_and_says_that_it_scrolls(large, trained, opened):
+    page = opened(large)
+    assert page.locator("#ranks tbody tr").count() == 128
+    assert page.locator("#ranks-lead").inner_text() == "128 ranks; the table scrolls."
+    page = opened(trained / "report.html")
+    assert page.locator("#ranks-lead").inner_text() == "2 ranks."
+
+
+def test_mfu_is_shown_where_the_peak_of_the_hardware_is_known(large, opened):
+    page = opened(large)
+    assert re.fullmatch(r"\d+\.\d%", page.locator("#summary .tile", has_text="MFU").locator(".figure").inner_text())
+    assert all(re.fullmatch(r"\d+\.\d%", text) for text in column(page, "#rivals", "MFU"))
 
 
 def test_thousands_of_spans_stay_fluid(large, opened):

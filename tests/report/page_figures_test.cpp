@@ -42,6 +42,9 @@ TEST(PageLengths, CountSequencesTokensAndSquares) {
   // 3 and 2 tokens are in the bin of 2 to 3, 8 tokens in that of 8 to 15; 4 to 7 is empty.
   const Json bins = lengths_for_page({Tokens(3), Tokens(8), Tokens(2)});
   ASSERT_EQ(bins.size(), 3u);
+  EXPECT_EQ(bins[0]["high"], 3);
+  EXPECT_EQ(bins[2]["low"], 8);
+  EXPECT_EQ(bins[2]["high"], 8);  // nothing is longer
   EXPECT_EQ(bins[0]["count"], 2);
   EXPECT_EQ(bins[1]["count"], 0);
   EXPECT_NEAR(bins[2]["token_share"].get<double>(), 8.0 / 13, 1e-12);

@@ -7,6 +7,8 @@
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/report/page_data.h"
+#include "slimpack/report/rivals.h"
+#include "slimpack/report/verdict.h"
 #include "tests/report/report_steps.h"
 
 namespace slimpack {
@@ -71,6 +73,53 @@ TEST(PageData, RivalsAreThePlanAndEveryTunedBaseline) {
         tuned_baseline(baseline, job, source.plan.step.plan.lengths, choices, source.plan.cost);
     EXPECT_EQ(rivals[i + 1]["makespan_ns"], tuned.step.prediction.makespan.count());
   }
+}
+
+TEST(Verdict, NamesTheFastestPlannerThatKeepsTheCap) {
+  const auto row = [](const char* planner, std::int64_t makespan, std::int64_t peak) {
+    ComparedPlanner compared{planner, PredictedFigures{}, "", Nanos(0)};
+    compared.figures->makespan = Nanos(makespan);
+    compared.figures->peak = Bytes(peak);
+    return compared;
+  };
+  ReportSource source = measured_source();
+  source.measured.reset();
+  source.plan.limits->memory_cap = Bytes(10);
+  std::vector<ComparedPlanner> rows{row("this plan", 1'000'000, 9), row("first", 1'300'000, 9),
+                                    row("too large", 500'000, 11), row("second", 1'100'000, 10)};
+  rows.front().figures->bubble = 0.25;
+  rows.front().figures->mfu = 0.5;
+  EXPECT_EQ(best_rival(rows, Bytes(10)), 3u);
+  EXPECT_EQ(verdict_of(source, rows).headline,
+            "1.10 × as fast as second, the fastest other planner within the memory cap");
+  EXPECT_EQ(
+      verdict_of(source, rows).figures,
+      "Predicted: a step takes 1.0 ms; second takes 1.1 ms on the same ranks. Ranks wait 25.0% "
+      "of the step; MFU 50.0%.");
+  rows[3].figures->makespan = Nanos(1'004'000);  // 0.4%
+  EXPECT_EQ(verdict_of(source, rows).headline,
+            "As fast as second, the fastest other planner within the memory cap");
+  rows[3].figures->makespan = Nanos(800'000);
+  EXPECT_EQ(verdict_of(source, rows).headline,
+            "25.0% slower than second, the fastest other planner within the memory cap");
+  for (std::size_t i = 1; i < rows.size(); ++i) rows[i].figures->peak = Bytes(11);
+  EXPECT_EQ(verdict_of(source, rows).headline, "No other planner keeps the memory cap");
+}
+
+TEST(Verdict, OfARunSaysWhatItsTurnsMeasured) {
+  ReportSource source = measured_source();  // everything took twice its time
+  const auto rows = rivals_of(
+      source.plan, source.limits(), "slimpack", [] {}, nullptr);
+  EXPECT_NE(verdict_of(source, rows).figures.find(", 100.0% longer than predicted"),
+            std::string::npos);
+  ComparedTurns turns;
+  turns.own = {"slimpack", {Nanos(10), Nanos(20), Nanos(10)}, {0.1, 0.02, 0.04}, 0.1, Bytes(1)};
+  turns.other = {"packed", {Nanos(15), Nanos(25), Nanos(15)}, {0.3, 0.2, 0.4}, 0.1, Bytes(1)};
+  source.measured->compared = turns;
+  // 1.5, 1.25 and 1.5.
+  EXPECT_EQ(verdict_of(source, rows).headline, "1.50 × as fast as packed, measured by turns");
+  EXPECT_EQ(verdict_of(source, rows).figures.substr(0, 76),
+            "Ranks wait 4.0% of the step as planned, and 30.0% packed (medians of 3 runs)");
 }
 
 TEST(Page, HoldsItsDataAndNeedsNoNetwork) {

@@ -65,13 +65,19 @@ TEST(PageTimeline, RowsNameReplicasStagesAndTensorRanks) {
   EXPECT_EQ(timeline_for_page(timeline, timeline)["rows"][5]["stage"], Json{3});
 }
 
-TEST(PageTimeline, ATooLargeOneHasItsFirstRanksAlone) {
+TEST(PageTimeline, OfATooLargeOneTheFirstRanksHaveSpansAndAllHaveFigures) {
   const Timeline timeline = two_stages();  // 7 and 6 spans
-  EXPECT_EQ(timeline_for_page(timeline, timeline, {.spans = 13})["rows"].size(), 2u);
-  EXPECT_EQ(timeline_for_page(timeline, timeline, {.spans = 12})["rows"].size(), 1u);
-  // One rank is always shown.
-  EXPECT_EQ(timeline_for_page(timeline, timeline, {.spans = 1})["rows"].size(), 1u);
-  EXPECT_EQ(timeline_for_page(timeline, timeline, {.spans = 1})["ranks"], 2);
+  const auto drawn = [&](std::size_t spans) {
+    const Json page = timeline_for_page(timeline, timeline, {.spans = spans});
+    EXPECT_EQ(page["rows"].size(), 2u);
+    EXPECT_EQ(page["rows"][1]["label"], "stage 1");
+    EXPECT_TRUE(page["rows"][1].contains("busy_ns"));
+    return std::ranges::count_if(page["rows"],
+                                 [](const Json& row) { return row.contains("start"); });
+  };
+  EXPECT_EQ(drawn(13), 2);
+  EXPECT_EQ(drawn(12), 1);
+  EXPECT_EQ(drawn(1), 1);  // one rank is always drawn
 }
 
 /// The bytes of a rank right after `moment`, read from the samples one by one.

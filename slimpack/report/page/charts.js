@@ -38,37 +38,54 @@ class Chart {
   }
 }
 
-/** Bytes by stage over time, on the time axis of the timelines above it. */
+/** Bytes over time of several ways to run one step, on the time axis of the timelines above it. */
 class MemoryChart extends Chart {
-  constructor(title, memory, axis, highest, word) {
-    super(title, () => this.options(memory, axis, highest, word));
+  /** `ways`: [{label, stroke, time, bytes, end}]. `cap`: a line at so many bytes; null = none. */
+  constructor(ways, cap, axis) {
+    super("", () => this.options(ways, cap, axis));
     axis.listen(() => this.plot?.setScale("x", { min: axis.from, max: axis.to }));
   }
 
-  options(memory, axis, highest, word) {
-    const count = memory.ranks.length;
-    const series = memory.ranks.map((_, i) => ({
-      label: `${word} ${i}`, stroke: stageColour(i, count), width: 1.5, points: { show: false },
+  options(ways, cap, axis) {
+    const highest = Math.max(1, ...ways.flatMap((way) => way.bytes.reduce((a, b) => Math.max(a, b), 0)));
+    const lines = ways.map((way) => ({ ...way, stroke: colour(way.stroke) }));
+    if (cap !== null && cap < 4 * highest) // a cap far above would flatten the lines
+      lines.push({ label: "memory cap", stroke: colour("cap"), dash: [6, 4], time: [0], bytes: [cap], end: axis.end });
+    const series = lines.map((line) => ({
+      label: line.label, stroke: line.stroke, dash: line.dash, width: 1.75, points: { show: false },
       paths: uPlot.paths.stepped({ align: 1 }), value: (_, v) => legendValue(v, bytes),
     }));
+    const top = Math.max(highest, ...lines.slice(ways.length).map((line) => line.bytes[0]));
     const options = {
-      height: 150, padding: [8, 0, 0, 0], legend: { show: count <= 16, ...legendOf(memory.ranks.map((_, i) => stageColour(i, count))) },
+      height: 190, padding: [8, 0, 0, 0], legend: legendOf(lines.map((line) => line.stroke)),
       cursor: { drag: { x: false, y: false }, points: { show: false } },
-      scales: { x: { time: false, min: axis.from, max: axis.to, auto: false }, y: { range: [0, highest * 1.05] } },
+      scales: { x: { time: false, min: axis.from, max: axis.to, auto: false }, y: { range: [0, top * 1.05] } },
       axes: [
         axisStyle(String, { values: (_, ticks) => ticks.map((t) => tickLabel(t, ticks[1] - ticks[0])), space: 90, size: 30, incrs: ROUND_TIMES }),
         axisStyle(bytes, { size: gutter(), space: 30, incrs: POWERS_OF_TWO }),
       ],
       series: [{ label: "time", value: (_, v) => legendValue(v, duration) }, ...series],
     };
-    return [options, withEnd(memory, axis.end)];
+    return [options, onOneTime(lines)];
   }
 }
 
-/** The samples as columns; the last value lasts until the end. */
-function withEnd(memory, end) {
-  if (memory.time.length === 0 || memory.time.at(-1) >= end) return [memory.time, ...memory.ranks];
-  return [[...memory.time, end], ...memory.ranks.map((bytesOf) => [...bytesOf, bytesOf.at(-1)])];
+/** The samples of all lines as columns of the same moments; the last value of each lasts until its step ends. */
+function onOneTime(lines) {
+  const time = [...new Set(lines.flatMap((line) => [...line.time, line.end]))].sort((a, b) => a - b);
+  return [time, ...lines.map((line) => {
+    let next = 0;
+    return time.map((moment) => {
+      while (next < line.time.length && line.time[next] <= moment) next += 1;
+      if (moment > line.end) return null;
+      return next === 0 ? 0 : line.bytes[next - 1];
+    });
+  })];
+}
+
+/** The most that any stage holds at each moment. */
+function fullest(memory) {
+  return memory.time.map((_, i) => memory.ranks.reduce((most, bytesOf) => Math.max(most, bytesOf[i]), 0));
 }
 
 /** Bars of what was predicted by MicroPack; dots of what was measured. */

@@ -19,7 +19,7 @@ function describeKinds(kinds) {
 /** Legend and buttons above a group of timelines. */
 function controls(timelines, axis) {
   const legend = element("div", "legend");
-  const present = new Set(timelines.flatMap((timeline) => timeline.data.rows.flatMap((row) => [...new Set(row.kind)])));
+  const present = new Set(timelines.flatMap((timeline) => timeline.rows.flatMap((row) => [...new Set(row.kind)])));
   for (const kind of data.kinds.filter((kind, i) => kind.colour && present.has(i))) {
     const box = element("i");
     box.style.background = kind.colour;
@@ -36,9 +36,10 @@ function controls(timelines, axis) {
   return element("div", "bar", null, legend, buttons);
 }
 
-/** Timelines one below the other on one time axis. `shown`: [[title, timeline, packs], …]. Returns their axis. */
-function timelineGroup(place, shown, redraws) {
-  const axis = new TimeAxis(Math.max(...shown.map(([, timeline]) => timeline.makespan_ns)));
+/** Timelines one below the other on one time axis of `end` nanoseconds. `shown`: [[title, timeline, packs], …].
+ * Returns their axis. */
+function timelineGroup(place, shown, end, redraws) {
+  const axis = new TimeAxis(end);
   const hover = (span, event) => {
     showTooltip(span, event, data.documents);
     // MicroPacks of another plan have other numbers.
@@ -57,29 +58,54 @@ function timelineGroup(place, shown, redraws) {
   return axis;
 }
 
-/** Memory over time below a group of timelines. `shown`: [[title, memory], …]. */
-function memoryCharts(place, shown, axis, redraws) {
-  const highest = Math.max(1, ...shown.flatMap(([, memory]) => memory.ranks.map((bytesOf) => bytesOf.reduce((a, b) => Math.max(a, b), 0))));
+/** Memory over time: all ways to run the step in one chart, of the fullest stage or of one that is chosen. */
+function addMemory(axis, redraws) {
+  const ways = [["packed", "packed", "soft"], ["predicted", "as planned", "accent"], ["measured", "as planned, measured", "second"]]
+    .filter(([of]) => data.memory[of]?.time.length > 0); // some runtimes know peaks only
+  if (ways.length === 0) return;
+  byId("memory").hidden = false;
   const word = data.timelines.predicted.rows[0].label.includes("rank") ? "rank" : "stage";
-  for (const [title, memory] of shown.filter(([, one]) => one.time.length > 0)) { // some runtimes know peaks only
-    const chart = new MemoryChart(title, memory, axis, highest, word);
-    place.append(chart.element);
-    redraws.push(() => chart.draw());
+  const stages = data.memory.predicted.ranks.length;
+  let chart = null;
+  const show = (stage) => { // −1 = the fullest
+    chart = new MemoryChart(ways.map(([of, label, stroke]) => {
+      const memory = data.memory[of];
+      return { label, stroke, time: memory.time, bytes: stage < 0 ? fullest(memory) : memory.ranks[stage],
+        end: data.timelines[of].makespan_ns };
+    }), data.memory_cap_bytes, axis);
+    byId("memory-chart").replaceChildren(chart.element);
+    chart.draw();
+    byId("memory-chart").chart = chart;
+  };
+  if (stages > 1) {
+    const names = [`fullest ${word}`, ...Array.from({ length: stages }, (_, i) => `${word} ${i}`)];
+    byId("memory-choice").append(choice(word, names, (i) => show(i - 1)));
   }
+  show(-1);
+  redraws.push(() => chart.draw());
+}
+
+/** A menu of `names`; `chosen(index)` is called when one is chosen. */
+function choice(label, names, chosen) {
+  const menu = element("select", "", null, ...names.map((name) => element("option", "", name)));
+  menu.setAttribute("aria-label", label);
+  menu.addEventListener("change", () => chosen(menu.selectedIndex));
+  return menu;
 }
 
 function addTimelines(redraws) {
   const { predicted, measured, packed } = data.timelines;
+  const ends = [predicted, packed].map((timeline) => timeline.makespan_ns);
   if (measured) {
     byId("step").hidden = false;
-    const axis = timelineGroup(byId("step-timelines"),
-      [["Predicted", predicted, data.packs.plan], ["Measured", measured, data.packs.plan]], redraws);
-    memoryCharts(byId("step-memory"), [["Predicted", data.memory.predicted], ["Measured", data.memory.measured]], axis, redraws);
+    timelineGroup(byId("step-timelines"), [["Predicted", predicted, data.packs.plan], ["Measured", measured, data.packs.plan]],
+      Math.max(predicted.makespan_ns, measured.makespan_ns), redraws);
+    ends.push(measured.makespan_ns); // its memory is below
   }
+  byId("packed-speed").textContent = `, ${(packed.makespan_ns / predicted.makespan_ns).toFixed(2)} × as fast`;
   const axis = timelineGroup(byId("packed-timelines"),
-    [["Packed", packed, data.packs.packed], ["As planned", predicted, data.packs.plan]], redraws);
-  memoryCharts(byId("packed-memory"), [["Activation memory, packed", data.memory.packed],
-    ["Activation memory, as planned", data.memory.predicted]], axis, redraws);
+    [["Packed", packed, data.packs.packed], ["As planned", predicted, data.packs.plan]], Math.max(...ends), redraws);
+  addMemory(axis, redraws);
 }
 
 /** Charts of the loads of one replica's MicroPacks, and a choice between replicas. */
@@ -95,10 +121,7 @@ function addLoads(redraws) {
     for (const chart of charts) chart.draw();
   };
   if (predicted.length > 1) {
-    const choice = element("select", "", null, ...predicted.map((_, i) => element("option", "", `replica ${i}`)));
-    choice.setAttribute("aria-label", "replica");
-    choice.addEventListener("change", () => show(choice.selectedIndex));
-    byId("loads-choice").append(choice);
+    byId("loads-choice").append(choice("replica", predicted.map((_, i) => `replica ${i}`), show));
   }
   show(0);
   redraws.push(() => charts.forEach((chart) => chart.draw()));
@@ -115,14 +138,14 @@ function addCurves(redraws) {
 
 function showPage() {
   describeKinds(data.kinds);
-  document.title = `SlimPack report: ${data.name}`;
-  byId("name").textContent = data.name;
+  document.title = `SlimPack report: ${data.title}`;
+  for (const part of ["title", "headline", "figures"]) byId(part).textContent = data[part];
   byId("program").textContent = `Made by ${data.program}.`;
   fillAbout(byId("about"), data.about);
   fillSummary(byId("summary"), data);
   fillRivals(byId("rivals"), byId("rivals-note"), data);
   fillLengths(byId("lengths"), data.lengths);
-  fillRanks(byId("ranks"), data.timelines);
+  fillRanks(byId("ranks"), data);
   if (data.errors) {
     byId("errors").hidden = false;
     fillErrors(byId("errors-table"), data);

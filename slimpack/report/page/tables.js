@@ -20,11 +20,6 @@ function withBar(text, part) {
   return element("span", "", text, element("span", "share", null, fill));
 }
 
-/** The peaks beside that of the step, and whether packing keeps the memory cap. */
-function peaksBeside(beside, packed, cap) {
-  return beside(bytes, (t) => t.peak_bytes) + (cap !== null && packed.peak_bytes > cap ? ", above the cap" : "");
-}
-
 function tile(what, figure, beside) {
   return element("div", "tile", null, element("div", "what", what), element("div", "figure", figure),
     element("div", "beside", beside));
@@ -39,18 +34,23 @@ function fasterThanPacked(data) {
     : tile("Faster than packed", `${(packed.makespan_ns / predicted.makespan_ns).toFixed(2)} ×`, "both predicted");
 }
 
-/** What the run or the plan achieves, beside its prediction or its bound, and beside packing. */
+/** What the run or the plan achieves, beside its prediction or its bound, and beside the fastest other planner. */
 function fillSummary(place, data) {
-  const { predicted, measured, packed } = data.timelines;
-  const shown = measured ?? predicted;
-  const beside = (format, of) => (measured ? `predicted ${format(of(predicted))} · ` : "") + `packed ${format(of(packed))}`;
+  const { predicted, measured } = data.timelines;
+  const rival = data.best_rival === null ? null : data.rivals[data.best_rival];
+  const plan = { ...predicted, peak_bytes: data.rivals[0].peak_bytes }; // the need in any timing, as all planners have it
+  const shown = measured ?? plan;
+  const beside = (format, of) => [...(measured ? [`predicted ${format(of(plan))}`] : []),
+    ...(rival ? [`${rival.planner} ${format(of(rival))}`] : [])].join(" · ");
   const speed = data.tokens / (shown.makespan_ns * 1e-9);
+  const mfu = data.rivals[0].mfu; // as predicted; none without a peak of the hardware
+  const shownMfu = mfu && (mfu * predicted.makespan_ns) / shown.makespan_ns;
   place.append(
     tile(measured ? "Step, measured" : "Step, predicted", duration(shown.makespan_ns), beside(duration, (t) => t.makespan_ns)),
     tile("Bubble", share(shown.bubble), beside(share, (t) => t.bubble)),
-    tile("Peak activations of a rank", bytes(shown.peak_bytes), peaksBeside(beside, packed, data.memory_cap_bytes)),
-    tile("Tokens per second", human(speed), `${grouped(data.tokens)} tokens`),
-    fasterThanPacked(data),
+    tile("Peak activations of a rank", bytes(shown.peak_bytes), beside(bytes, (t) => t.peak_bytes)),
+    tile("Tokens per second", human(speed), `${grouped(data.tokens)} tokens${data.compared && shownMfu ? `, MFU ${share(shownMfu)}` : ""}`),
+    data.compared || !shownMfu ? fasterThanPacked(data) : tile("MFU", share(shownMfu), "model FLOPs ÷ the ranks' peak FLOPs"),
     tile("Above the bound", data.lower_bound_ns > 0 ? share(predicted.makespan_ns / data.lower_bound_ns - 1) : "–",
       "below which no plan can get"));
 }
@@ -64,12 +64,15 @@ function fillRivals(table, note, data) {
   const rows = data.rivals.map((row, i) => ({ ...row, ours: i === 0 }))
     .sort((a, b) => (a.makespan_ns ?? Infinity) - (b.makespan_ns ?? Infinity));
   const longest = Math.max(...rows.map((row) => row.makespan_ns ?? 0));
+  const hasMfu = rows.some((row) => row.mfu);
+  const mfu = (row) => (hasMfu ? [row.mfu ? share(row.mfu) : ""] : []);
   const cells = rows.map((row) => (row.makespan_ns === null
-    ? [row.planner, "–", "", "", "", "", row.error]
+    ? [row.planner, "–", "", ...mfu(row), "", "", "", row.error]
     : [row.planner, withBar(duration(row.makespan_ns), row.makespan_ns / longest), human(row.tokens_per_second),
-      share(row.bubble), bytes(row.peak_bytes) + (row.fits ? "" : " !"),
+      ...mfu(row), share(row.bubble), bytes(row.peak_bytes) + (row.fits ? "" : " !"),
       row.published_makespan_ns ? duration(row.published_makespan_ns) : "", row.tuning ?? ""]));
-  fillTable(table, [{ title: "planner", left: true }, { title: "step" }, { title: "tokens/s" }, { title: "bubble" },
+  fillTable(table, [{ title: "planner", left: true }, { title: "step" }, { title: "tokens/s" },
+    ...(hasMfu ? [{ title: "MFU" }] : []), { title: "bubble" },
     { title: "peak activations" }, { title: "as published" }, { title: "best with", words: true }], cells, (i) => rows[i].ours);
   if (rows.some((row) => !row.fits && row.makespan_ns !== null))
     note.textContent = `! above the memory cap of ${bytes(data.memory_cap_bytes)}`;
@@ -97,8 +100,16 @@ function fillErrors(table, data) {
     }));
 }
 
-function fillRanks(table, timelines) {
-  const { predicted, measured } = timelines;
+/** Tables of more ranks than so many scroll. */
+const MOST_RANKS = 64;
+
+function fillRanks(table, data) {
+  const { predicted, measured } = data.timelines;
+  const scrolls = predicted.rows.length > MOST_RANKS;
+  document.getElementById("ranks-lead").textContent =
+    `${grouped(predicted.ranks * data.ranks_per_row)} ranks${scrolls ? "; the table scrolls" : ""}.` +
+    (data.ranks_per_row > 1 ? ` A row is ${data.ranks_per_row} tensor-parallel ranks, which work alike.` : "");
+  if (scrolls) document.getElementById("ranks-place").classList.add("tall");
   const columns = [{ title: "rank", left: true }];
   const sources = measured ? [["predicted", predicted], ["measured", measured]] : [["predicted", predicted]];
   for (const what of ["busy", "bubble", "peak activations"])

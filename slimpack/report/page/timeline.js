@@ -41,9 +41,11 @@ class Timeline {
   /** `packs`: by replica the slices of its MicroPacks. `hover(span or null, event)` is called as the pointer moves. */
   constructor(title, data, packs, kinds, axis, hover) {
     Object.assign(this, { data, packs, kinds, axis, hover, marked: null, due: false });
-    const rows = data.rows.length;
+    this.rows = data.rows.filter((row) => row.start); // a page holds so many spans
+    const rows = this.rows.length;
     this.rowHeight = Math.max(8, Math.min(22, Math.floor(TALLEST / rows)));
-    const hidden = rows < data.ranks ? `, first ${rows} of ${grouped(data.ranks)} ranks` : "";
+    const drawn = rows < data.ranks ? `, first ${grouped(rows)} of ${grouped(data.ranks)} rows` : "";
+    const hidden = drawn + (rows * this.rowHeight > TALLEST ? `, scroll to see all ${grouped(rows)}` : "");
     this.element = element("div", "timeline", null,
       element("h4", "", null, element("b", "", title), `  ${duration(data.makespan_ns)}, bubble ${share(data.bubble)}${hidden}`));
     this.viewport = element("div", "rows");
@@ -105,15 +107,15 @@ class Timeline {
   /** The span under a point of the canvas, as the page shows it; null where there is none. */
   spanAt(x, y) {
     const rank = Math.floor((y + this.viewport.scrollTop) / this.rowHeight);
-    if (x < this.left || rank < 0 || rank >= this.data.rows.length) return null;
-    const row = this.data.rows[rank];
+    if (x < this.left || rank < 0 || rank >= this.rows.length) return null;
+    const row = this.rows[rank];
     const time = this.timeAt(x);
     const i = firstAfter(row, time);
     return i < row.start.length && row.start[i] <= time ? this.span(rank, i) : null;
   }
 
   span(rank, i) {
-    const row = this.data.rows[rank];
+    const row = this.rows[rank];
     const kind = this.kinds[row.kind[i]];
     const replica = Math.floor(rank / (this.data.ranks / this.packs.length));
     return {
@@ -142,10 +144,10 @@ class Timeline {
   draw() {
     this.width = this.viewport.clientWidth;
     this.left = gutter();
-    const height = Math.min(this.viewport.clientHeight, this.data.rows.length * this.rowHeight);
+    const height = Math.min(this.viewport.clientHeight, this.rows.length * this.rowHeight);
     const context = sized(this.canvas, this.width, height);
     const top = this.viewport.scrollTop;
-    const last = Math.min(this.data.rows.length, Math.ceil((top + height) / this.rowHeight));
+    const last = Math.min(this.rows.length, Math.ceil((top + height) / this.rowHeight));
     this.boxes = 0;
     for (let rank = Math.floor(top / this.rowHeight); rank < last; rank += 1)
       this.drawRow(context, rank, rank * this.rowHeight - top);
@@ -153,7 +155,7 @@ class Timeline {
   }
 
   drawRow(context, rank, y) {
-    const row = this.data.rows[rank];
+    const row = this.rows[rank];
     const height = this.rowHeight - (this.rowHeight > 10 ? 3 : 1);
     const scale = this.plotWidth / this.axis.span;
     const x = (time) => this.left + (time - this.axis.from) * scale;
@@ -182,7 +184,7 @@ class Timeline {
   drawLabel(context, rank, y) {
     const rowsOfLabel = Math.ceil(14 / this.rowHeight);
     const rowsOfReplica = this.data.ranks / this.packs.length;
-    const label = this.data.rows[rank].label;
+    const label = this.rows[rank].label;
     const ofReplica = rowsOfLabel > 1 && rowsOfReplica >= rowsOfLabel && this.packs.length > 1;
     if (rank % (ofReplica ? rowsOfReplica : rowsOfLabel) !== 0) return;
     context.fillStyle = colour("soft");
