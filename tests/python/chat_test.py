@@ -1,6 +1,7 @@
 """Chat templates and special tokens against those of transformers, byte by byte and token by token."""
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -393,3 +394,66 @@ def test_text_of_llamas_is_parted_as_transformers_parts_it(folder, config, text)
     assert texts.encode(text, special=False) == ids
     assert texts.tokenizer.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
     assert_same(made, [{"role": "user", "content": text}])
+
+
+KNOWN = ["</s>", "<s>", "<|im_end|>", "a", "\u0120b", "<|new|>", None]
+NAMES = ["bos_token", "eos_token", "pad_token", "unk_token", "image_token"]
+FLAGS = ["lstrip", "rstrip", "single_word", "normalized"]
+SHOWN = "{% for token in [" + ", ".join(NAMES) + "] %}[{{ token }}]{% endfor %}a b</s> <s> ab<|im_end|> a <|new|>b <|n|>"
+
+
+def drawn_files(draw):
+    """Files that declare special tokens in every way at the same time."""
+    def token(kind):
+        content = draw.choice(KNOWN)
+        if content is None or draw.random() < 0.6:
+            return content
+        return {**kind, "content": content, **{flag: draw.random() < 0.3 for flag in FLAGS}}
+
+    config = {"tokenizer_class": draw.choice(["PreTrainedTokenizerFast", "LlamaTokenizer", None]),
+              **{name: token({"__type": "AddedToken"}) for name in NAMES if draw.random() < 0.5}}
+    if draw.random() < 0.3:
+        config["added_tokens_decoder"] = {
+            str(294 + i): {**NEW, "content": content, "special": draw.random() < 0.5}
+            for i, content in enumerate(draw.sample(["<|new|>", "<|n|>"], draw.randrange(3)))}
+    if draw.random() < 0.3:
+        config[draw.choice(["additional_special_tokens", "extra_special_tokens"])] = [
+            content for content in draw.sample(KNOWN, 2) if content]
+    files = {"tokenizer_config.json": config, "chat_template.jinja": SHOWN,
+             "config.json": {"model_type": draw.choice(["llama", "mistral"]), "eos_token_id": 3}}
+    if draw.random() < 0.4:
+        files["special_tokens_map.json"] = {name: token({}) for name in NAMES if draw.random() < 0.4}
+    if draw.random() < 0.2:
+        files["added_tokens.json"] = {"<|new|>": 294}
+    return files
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_files_that_declare_tokens_in_many_ways_give_what_transformers_reads(folder, seed):
+    made = folder(drawn_files(random.Random(seed)))
+    theirs, texts = AutoTokenizer.from_pretrained(made), text_of(made, 310)
+    assert texts.special_tokens == theirs.special_tokens_map
+    assert Chat(made, texts).text(MESSAGES) == theirs.apply_chat_template(MESSAGES, tokenize=False)
+    ids = theirs(SHOWN, add_special_tokens=False).input_ids
+    assert texts.encode(SHOWN, special=False) == ids
+    assert texts.tokenizer.decode(ids, skip_special_tokens=True) == theirs.decode(ids, skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_settings_of_any_form_are_read_or_refused_in_one_line(folder, seed):
+    draw = random.Random(seed)
+    values = [None, True, -1, 3.5, "", "</s>", [], ["a"], [1], {}, {"content": "x"}, {"content": 5}, {"294": "z"},
+              {"-1": "q"}, {"1e3": {}}, {"9" * 30: "q"}, {"default": 3}, [{"name": "default"}], "{{ x", "\ud800"]
+    keys = [*NAMES, "added_tokens_decoder", "chat_template", "extra_special_tokens", "tokenizer_class", "model_type",
+            "model_specific_special_tokens", "eos_token_id", "legacy", "add_prefix_space"]
+    files = {"chat_template.jinja": SHOWN}
+    for name in ("tokenizer_config", "special_tokens_map", "added_tokens", "config", "generation_config"):
+        if draw.random() < 0.4:
+            files[f"{name}.json"] = {draw.choice(keys): draw.choice(values) for _ in range(draw.randrange(3))}
+    made = folder(files)
+    try:
+        texts = text_of(made, 310)
+        Chat(made, texts).tokens(MESSAGES)
+        texts.pieces().step(5)
+    except InvalidInput as error:
+        assert "\n" not in str(error)

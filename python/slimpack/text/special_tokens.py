@@ -80,15 +80,15 @@ class SpecialTokens:
                 raise BadInput(f"'{shown(self.files['added'])}' gives the token '{token.content}' the id "
                                f"{id}, the tokenizer's next id is {given}; mend the file, or download the "
                                "model again")
-        added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-        lacking = set()
+        known = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
+        lacking, wanted = set(), []
         for token in (*(self.names[name] for name in self.names if name in self.files), *self.extra):
-            if token.content in added:
-                continue
+            if token.content not in known and token not in wanted:
+                wanted.append(token)
+        for token in wanted:
             if tokenizer.token_to_id(token.content) is None:
                 lacking.add(token.content)
             tokenizer.add_tokens([token.added(library, True)])
-            added.add(token.content)
         after = {repr(token) for token in tokenizer.get_added_tokens_decoder().values()}
         return after != before, lacking
 
@@ -102,26 +102,39 @@ def read_special_tokens(folder, tokenizer=None):
     files["added"] = file
     padding = tokenizer and tokenizer.padding
     class_name = class_of(config, read_object(folder / "config.json"), tokenizer)
-    names = {**({"pad_token": padding["pad_token"]} if padding else {}), **TOKENS.get(class_name, {}),
-             **_object_in(config, "model_specific_special_tokens"), **config}
+    names = {**({"pad_token": padding["pad_token"]} if padding else {}), **TOKENS.get(class_name, {}), **config}
+    own = _own_names(config)
     if "added_tokens_decoder" not in config:
         of_map = read_object(folder / MAP)
         names.update(of_map)
         files.update(dict.fromkeys(of_map, folder / MAP))
+        own.update(_object_in(of_map, "extra_special_tokens"))
     extra = names.get("extra_special_tokens") or names.get("additional_special_tokens") or []
-    if isinstance(extra, dict):  # names of a model's own
-        names.update(extra)
-        extra = []
-    if not isinstance(extra, list):
+    if not isinstance(extra, (list, dict)):
         raise BadInput(f"'{shown(file)}': the extra special tokens are no list; mend the file, or download "
                        "the model again")
-    tokens = {name: token for name, value in names.items()
-              if (token := _named(name, value, files.get(name, file))) is not None}
+    names.update(own)
+    files.update(dict.fromkeys(own, file))
+    extra = [] if isinstance(extra, dict) else extra
+    in_order = sorted(names, key=lambda name: NAMES.index(name) if name in NAMES else len(NAMES))
+    tokens = {name: token for name in in_order
+              if (token := _named(name, names[name], files.get(name, file))) is not None}
     extra = [_token(value, "extra_special_tokens", file) for value in extra]
     if "added_tokens_decoder" not in config and (ids := read_object(folder / ADDED)):
         files["added"] = folder / ADDED
-        described = _of_ids(ids, {token.content for token in (*tokens.values(), *extra)}, folder / ADDED)
+        # transformers does not look into the objects of tokenizer_config.json here.
+        special = [tokens[name] for name in NAMES if name in tokens
+                   and not (isinstance(names[name], dict) and "__type" in names[name])] + extra
+        described = _of_ids(ids, {token.content for token in special}, folder / ADDED)
     return SpecialTokens(tokens, files, extra, described, config, class_name)
+
+
+def _own_names(config):
+    """The names of a model's own in tokenizer_config.json, which the map does not replace."""
+    own = {name: value for name, value in config.items()
+           if name not in NAMES and name.endswith("_token") and isinstance(value, str)}
+    return {**own, **_object_in(config, "extra_special_tokens")} or dict(
+        _object_in(config, "model_specific_special_tokens"))
 
 
 def _object_in(config, name):
@@ -138,12 +151,17 @@ def _named(name, value, file):
 
 def _token(value, name, file):
     content = value.get("content") if isinstance(value, dict) else value
-    if not isinstance(content, str) or not content:
+    if not is_text(content):
         raise BadInput(f"'{shown(file)}': {name} is {json.dumps(value)}, it must be the text of a token; mend "
                        "the file, or download the model again")
     if not isinstance(value, dict):
         return Token(content)
     return Token(content, tuple((flag, bool(value[flag])) for flag in FLAGS if flag in value))
+
+
+def is_text(content):
+    """Whether it is what a token can be: some characters, and no halves of them."""
+    return isinstance(content, str) and content != "" and content == content.encode(errors="ignore").decode()
 
 
 def _described(ids, file):
@@ -158,7 +176,8 @@ def _described(ids, file):
 
 def _of_ids(ids, special, file):
     """id → Token, of added_tokens.json, which says nothing of tokens but their ids."""
-    if not all(type(id) is int for id in ids.values()):
+    if not all(type(id) is int and is_text(content) for content, id in ids.items()):
         raise BadInput(f"'{shown(file)}' must have the id of each token; mend the file, or download the model "
                        "again")
-    return {id: Token(content, (("special", content in special),)) for content, id in ids.items()}
+    return {id: Token(content, (("normalized", content not in special), ("special", content in special)))
+            for content, id in ids.items()}

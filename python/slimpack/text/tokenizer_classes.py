@@ -24,7 +24,7 @@ MODELS_WITH_WRONG_CLASSES = ("qwen2",)  # what their files name is not taken
 def class_of(tokenizer_config, model_config, tokenizer):
     """The name of the class that transformers would make; None for one without anything of its own."""
     model = model_config.get("model_type")
-    usual = CLASS_OF_MODEL.get(model)
+    usual = CLASS_OF_MODEL.get(model) if isinstance(model, str) else None
     named = tokenizer_config.get("tokenizer_class") or model_config.get("tokenizer_class")
     if not isinstance(named, str):
         return usual
