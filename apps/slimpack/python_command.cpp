@@ -49,7 +49,7 @@ void add_python_commands(CLI::App& app) {
 std::optional<PythonCommand> python_command(int argc, char** argv) {
   const std::vector<std::string_view> words(argv + std::min(argc, 1), argv + argc);
   if (builds_with_tokenizer(words)) return PythonCommand{"slimpack.data_build", 3};
-  if (!words.empty() && words[0] == "draft") return PythonCommand{"slimpack.draft", 2};
+  if (!words.empty() && words[0] == "draft") return PythonCommand{"slimpack.draft.__main__", 2};
   if (!words.empty() && words[0] == "generate")
     return PythonCommand{"slimpack.generation.command", 2};
   return std::nullopt;

@@ -90,9 +90,10 @@ class Generator:
             dtype = "bf16" if device == "cuda" or self.native.has_fast_bf16() else "fp32"
         self.dtype = dtype
         guessing = self.native.DraftSettings()
-        guessing.ngrams, guessing.head = drafts_of(draft)
-        if guessing.head:
-            require_head(guessing.head)
+        guessing.ngrams, head = drafts_of(draft)
+        if head:
+            require_head(head)
+        guessing.head = head
         guessing.rule = draft_rule
         for name, value in (("depth", draft_depth), ("rows", draft_rows), ("width", draft_width)):
             setattr(guessing, name, None if value is None else whole(f"draft_{name}", value, *ANY_WHOLE))
