@@ -11,7 +11,7 @@ from slimpack import InvalidInput, _planner
 from slimpack.balancing import costs_of, require_positive, require_under_cap
 from slimpack.lengths import as_lengths
 from slimpack.numbers import INT64, UINT64, whole
-from slimpack.torch.epoch import StepRules, cut, packs, with_total
+from slimpack.torch.epoch import StepRules, cut, with_total
 from slimpack.torch.sampler_state import Rest, read_state, state_of
 
 _AHEAD = ("a loader with workers or of accelerate draws batches ahead, the sampler cannot tell which ones the "
@@ -229,23 +229,11 @@ class SlimPackSampler(torch.utils.data.Sampler):
         documents, count = rest.cuts[number]
         if number == 0 and rest.begun:
             return Step(documents, rest.begun)
+        # Finds room wherever best-fit-decreasing packs do, by which the step was cut.
         found = _planner.micro_batches(self.costs[documents], self.lengths[documents], self.ranks, count,
                                        self.rules.max_tokens)
-        if found is None:
-            found = self._dealt(documents, count)
         return Step(documents, [[documents[np.asarray(batch, dtype=np.int64)] for batch in of_rank]
                                 for of_rank in found])
-
-    def _dealt(self, documents, count):
-        """Full packs, which leave no choice: the heaviest first, to the rank with the least work."""
-        found = packs(self.lengths[documents], self.rules.max_tokens)
-        work = [self.costs[documents[pack]].sum() for pack in found]
-        of_rank, load = [[] for _ in range(self.ranks)], np.zeros(self.ranks)
-        for pack in sorted(range(len(found)), key=lambda pack: -work[pack]):
-            rank = min((r for r in range(self.ranks) if len(of_rank[r]) < count), key=lambda r: load[r])
-            of_rank[rank].append(found[pack])
-            load[rank] += work[pack]
-        return [batches + [[]] * (count - len(batches)) for batches in of_rank]
 
 
 def ranks_and_rank(ranks, rank):
