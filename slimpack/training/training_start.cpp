@@ -70,7 +70,10 @@ TrainingStart choose_start(const std::string& resume, const fs::path& init, cons
 
 ModelFiles files_of(const TrainingStart& start, const RunConfig& config) {
   if (start.checkpoint) return read_model_files(start.checkpoint->folder / kConfigFile);
-  if (!start.model.empty()) return read_model_files(start.model / kConfigFile);
+  if (!start.model.empty()) {
+    require_no_adapter(start.model);  // it may lack a config.json, too
+    return read_model_files(start.model / kConfigFile);
+  }
   return read_model_files(config.model.config);
 }
 

@@ -132,6 +132,23 @@ def test_a_file_in_the_place_of_weights_is_named_with_the_remedy(workspace, cont
     assert_refused(done, "model.safetensors", *parts)
 
 
+@pytest.mark.parametrize("files, parts", [
+    (["pytorch_model.bin"], ["pytorch_model.bin", "save_pretrained"]),
+    (["pytorch_model.bin.index.json"], ["torch.save", "save_pretrained"]),
+    (["adapter_config.json", "adapter_model.safetensors"], ["adapter", "merge_and_unload"]),
+])
+@pytest.mark.parametrize("config", [True, False])
+def test_weights_of_another_kind_have_a_remedy_of_their_own(workspace, tmp_path, files, parts, config):
+    for name in files:
+        (tmp_path / name).write_text("{}")
+    if config:
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **MODEL}))
+    elif "adapter" not in files[0]:
+        pytest.skip("a model without config.json is named by that")
+    done = run("train", workspace.config("from-others"), *settings(STILL), "--init", tmp_path)
+    assert_refused(done, tmp_path.name, *parts)
+
+
 @pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("value, words", [(float("nan"), "not numbers"), (float("inf"), "infinite")])
 def test_weights_that_are_not_finite_are_refused_by_file_and_tensor(workspace, dtype, value, words):

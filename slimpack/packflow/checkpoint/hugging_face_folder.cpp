@@ -29,9 +29,6 @@ namespace {
 /// What a folder without safetensors files of a model has, and the remedy.
 std::string other_model_in(const fs::path& folder) {
   constexpr const char* kSave = "load it with transformers and write it with save_pretrained";
-  if (fs::exists(folder / "adapter_config.json"))
-    return ", but has an adapter (adapter_config.json) and not the model that it adapts; merge the two "
-           "(peft: merge_and_unload, save_pretrained) and give that folder";
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
     if (fs::exists(folder / name))
       return fmt::format(", but has {}, weights as torch.save writes them; {}", name, kSave);
@@ -46,6 +43,7 @@ std::string other_model_in(const fs::path& folder) {
 fs::path single_file(const fs::path& folder) {
   const fs::path whole = folder / part_name(kModelStem, 0, 1);
   if (fs::is_regular_file(whole)) return whole;
+  require_no_adapter(folder);
   if (!fs::is_regular_file(folder / kIndexFile))
     invalid_input("'{}' has neither {} nor {}{}", folder.string(), whole.filename().string(),
                   kIndexFile, other_model_in(folder));
@@ -70,6 +68,16 @@ std::map<std::string, std::string> read_index(const fs::path& index) {
 }
 
 }  // namespace
+
+void require_no_adapter(const fs::path& folder) {
+  const bool has_model =
+      fs::exists(folder / part_name(kModelStem, 0, 1)) || fs::exists(folder / kIndexFile);
+  if (!has_model && fs::exists(folder / "adapter_config.json"))
+    invalid_input(
+        "'{}' has an adapter (adapter_config.json) and not the model that it adapts; merge the two "
+        "(peft: merge_and_unload, save_pretrained) and give that folder",
+        folder.string());
+}
 
 NamedTensors read_model_tensors(const fs::path& folder) {
   const fs::path whole = single_file(folder), index = folder / kIndexFile;

@@ -24,6 +24,9 @@ inline constexpr const char* kIndexFile = "model.safetensors.index.json";
 [[nodiscard]] std::string index_to_json(const std::map<std::string, std::string>& file_of,
                                         std::int64_t bytes);
 
+/// Throws InvalidInput for a folder that has an adapter (LoRA) and no model.
+void require_no_adapter(const std::filesystem::path& folder);
+
 /// The model's tensors, mapped into memory. Throws InvalidInput naming file and rule when the
 /// folder has neither a model nor an index, for an index that is no such, and for tensors that are
 /// not where it says.

@@ -207,6 +207,7 @@ at::Tensor LanguageModel::logits(const at::Tensor& hidden_TH) {
 }
 
 fs::path model_folder(const fs::path& folder) {
+  require_no_adapter(folder);
   if (fs::exists(folder / kConfigFile)) return folder;
   const std::vector<std::int64_t> steps = checkpoints_in(folder);
   if (steps.empty())

@@ -199,13 +199,15 @@ TEST_F(ModelFolder, WithWeightsOfAnotherKindHasTheRemedyOfThatKind) {
   std::filesystem::remove(folder_ / kIndexFile);
   const std::pair<const char*, std::string_view> kOthers[] = {
       {"flax_model.msgpack", "of another library"},
-      {"pytorch_model.bin", "has pytorch_model.bin, weights as torch.save writes them"},
-      {"adapter_config.json", "merge_and_unload"}};
+      {"pytorch_model.bin", "has pytorch_model.bin, weights as torch.save writes them"}};
   for (const auto& [name, remedy] : kOthers) {
     put_file(folder_ / name, "{}");
     expect_invalid_input([&] { static_cast<void>(read_model_tensors(folder_.path())); },
                          {"neither model.safetensors nor", remedy, "save_pretrained"});
   }
+  put_file(folder_ / "adapter_config.json", "{}");
+  expect_invalid_input([&] { static_cast<void>(read_model_tensors(folder_.path())); },
+                       {"has an adapter", "merge_and_unload"});
 }
 
 TEST_F(ModelFolder, WithANumberThatIsNotFiniteIsRefusedByFileAndTensor) {
