@@ -93,7 +93,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   const RunConfig config = parse_more(kEveryKey);
   RunConfig expected;
   expected.model.config = "/base/m.json";
-  expected.data = {"/base/d/corpus", Tokens(1024), LongDocumentsKind::kTruncate, Tokens(2048), 3};
+  expected.data = {"/base/d/corpus", Tokens(1024), LongDocumentsKind::kTruncate, Tokens(2048), false, 3};
   expected.train = {.steps = 7,
                     .max_tokens = Tokens(9'000'000'000),
                     .max_seconds = 1.5,
