@@ -51,7 +51,7 @@ demo: build  ## train a small model on this machine, planned by SlimPack and pac
 	@test -f $(CORPUS).idx || $(BUILD)/slimpack data build \
 	  --from "$$($(PYTHON) -c '$(STDLIB)')" --glob '*.py' --out $(CORPUS)
 	$(BUILD)/slimpack data inspect $(CORPUS)
-	@rm -rf runs/demo/checkpoints  # of a demo before: a run does not start over another's
+	@rm -rf runs/demo/checkpoints  # a run does not start over another's
 	$(BUILD)/slimpack train examples/demo.toml --set train.steps=12 \
 	  --set data.step_tokens=16384 --against packed --report
 

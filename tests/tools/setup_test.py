@@ -205,3 +205,15 @@ def test_python_packages_without_network_are_a_clear_line_and_no_stamp(machine):
 def test_a_full_disk_is_told_from_a_missing_network(machine):
     machine.python("echo 'OSError: [Errno 28] No space left on device'; exit 1")
     fails_with(machine.run(), "the disk is full")
+
+
+def test_the_demo_leaves_an_interpreter_that_finds_the_package_and_lines_of_80_columns():
+    """What make would run: the demo does all that `make build` does."""
+    asked = [subprocess.run(["make", "--dry-run", "--no-print-directory", target], cwd=ROOT, text=True,
+                            capture_output=True, check=True).stdout for target in ("build", "demo")]
+    build, demo = asked
+    assert demo.startswith(build)
+    assert "slimpack_python" in build and "slimpack-build.pth" in build
+    # From here on the demo shows its commands.
+    shown = demo[demo.index("build/release/slimpack data inspect"):].splitlines()
+    assert max(map(len, shown)) <= 80
