@@ -38,9 +38,8 @@ void bind_base(nb::module_& m) {
       "human_duration", [](std::int64_t nanoseconds) { return human_duration(Nanos(nanoseconds)); },
       "nanoseconds"_a, "As people read it: 12.3 ms, 1 m 23 s.");
   m.def(
-      "counted",
-      [](std::int64_t count, const std::string& noun) { return counted(count, noun); }, "count"_a,
-      "noun"_a, "A count and what is counted: 1 document, 2,048 documents.");
+      "counted", [](std::int64_t count, const std::string& noun) { return counted(count, noun); },
+      "count"_a, "noun"_a, "A count and what is counted: 1 document, 2,048 documents.");
   m.def("human_share", &human_share, "share"_a, "A share in [0, 1] as people read it: 12.3%.");
   m.def("thread_limits", &thread_limits,
         "How many threads this process may come to have, and what to do: part of a line.");
