@@ -60,9 +60,8 @@ std::string describe(std::span<const Recompute> by_layer) {
     const auto layers = std::count(by_layer.begin(), by_layer.end(), recompute);
     if (layers == std::ssize(by_layer)) return std::string(to_string(recompute));
     if (layers == 0) continue;
-    text += text.empty()
-                ? fmt::format("{} {}", counted(layers, "layer"), to_string(recompute))
-                : fmt::format(", {} {}", layers, to_string(recompute));
+    text += text.empty() ? fmt::format("{} {}", counted(layers, "layer"), to_string(recompute))
+                         : fmt::format(", {} {}", layers, to_string(recompute));
   }
   return text;
 }
