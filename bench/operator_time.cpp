@@ -13,7 +13,7 @@ namespace {
 
 // libtorch's callbacks are functions without a context of ours.
 std::mutex mutex;
-std::map<std::string, Nanos> counted;  // guarded by mutex
+std::map<std::string, Nanos> times;  // by operator, guarded by mutex
 at::Device counted_device(at::kCPU);
 thread_local int depth = 0;
 thread_local Nanos outermost_began;
@@ -28,13 +28,13 @@ void end(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
   finish_queue(counted_device);
   const Nanos took = monotonic_now() - outermost_began;
   const std::lock_guard lock(mutex);
-  counted[function.name()] += took;
+  times[function.name()] += took;
 }
 
 }  // namespace
 
 OperatorTime::OperatorTime(at::Device device) {
-  counted.clear();
+  times.clear();
   counted_device = device;
   handle_ = at::addGlobalCallback(
       at::RecordFunctionCallback(begin, end).scopes({at::RecordScope::FUNCTION}));
@@ -52,7 +52,7 @@ Nanos OperatorTime::total() const {
 
 std::map<std::string, Nanos> OperatorTime::by_operator() const {
   const std::lock_guard lock(mutex);
-  return counted;
+  return times;
 }
 
 }  // namespace slimpack
