@@ -271,8 +271,8 @@ std::string layouts_text(const std::vector<LayoutReport>& reports,
                          const std::vector<std::string>& settings, int columns) {
   const LayoutReport& best = best_of(reports);
   return best_table(reports, columns) + "\n" + folded(counts_text(best), columns) + "\n" +
-         usual_text(best, columns) + "\n" +
-         folded(notes_text(best.layouts.front(), settings), columns) + "\n";
+         folded(notes_text(best.layouts.front(), settings), columns) + "\n" +
+         usual_text(best, columns);
 }
 
 nlohmann::json layouts_json(const std::vector<LayoutReport>& reports) {

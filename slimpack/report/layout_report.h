@@ -27,9 +27,9 @@ struct LayoutReport {
 /// The keys of a run file that make this layout, as --set takes them.
 [[nodiscard]] std::vector<std::string> layout_settings(const ParallelGrid& grid);
 
-/// The ten best layouts of all sizes, how many others there are and why they are not shown, and
-/// what the usual layouts lose where; then what was held fixed, the known error and the best
-/// layout's settings, after `settings` of the whole run. Lines have at most `columns` columns.
+/// The ten best layouts of all sizes, how many others there are and why they are not shown; what
+/// was held fixed, the known error and the best layout's settings, after `settings` of the whole
+/// run; and what the usual layouts lose where. Lines have at most `columns` columns.
 [[nodiscard]] std::string layouts_text(const std::vector<LayoutReport>& reports,
                                        const std::vector<std::string>& settings, int columns);
 

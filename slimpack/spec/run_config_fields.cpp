@@ -23,7 +23,7 @@ constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMaxStages = 4096;
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
 constexpr std::int64_t kMaxKept = 1'000'000;
-constexpr std::int64_t kFewestBytes = 1024;  ///< of a memory cap that is a bare number
+constexpr std::int64_t kFewestBytes = 1000;  ///< of a memory cap that is a bare number
 
 struct Name {
   std::string_view section;

@@ -21,7 +21,7 @@ def test_a_misspelled_option_is_named_with_the_nearest_one(workspace, command, g
                    f"try 'slimpack {command} --help'")
 
 
-@pytest.mark.parametrize("number", [2, 80, 1000])
+@pytest.mark.parametrize("number", [2, 80, 999])
 @pytest.mark.parametrize("command", ["plan", "compare", "fit", "layout"])
 def test_a_cap_of_so_few_bytes_lacks_its_unit(workspace, command, number):
     done = run(command, workspace.config("unit"), *settings([f"plan.memory_cap={number}"]))
