@@ -21,10 +21,10 @@ from slimpack.draft.files import save_head
 from slimpack.draft.head import DraftHead
 
 # What people, scripts and files give by mistake; some options take some of them.
-MISTAKES = ["", " ", "0", "-1", "2.5", "1e400", "nan", "-inf", "9" * 25, "9" * 5000, "0x10", "٣", "x", "True", "--",
-            "-", "\n", "a\nb", "\udcff", "\udced\udca0\udcbd", "é", "日本", "🙂", "\x1b[31m", "'", "%s", "{}", "*",
-            "a" * 300, "/", "/dev/null", "/nowhere/at/all", "MODEL", "TEXT", "CORPUS", "RUN", "\\ud800", "--help",
-            "-h"]
+MISTAKES = ["", " ", "0", "-1", "2.5", "1e400", "nan", "-inf", "9" * 25, "9" * 5000, "0x10", "٣", "x",
+            "True", "--", "-", "\n", "a\nb", "\udcff", "\udced\udca0\udcbd", "é", "日本", "🙂", "\x1b[31m", "'",
+            "%s", "{}", "*", "a" * 300, "/", "/dev/null", "/nowhere/at/all", "MODEL", "TEXT", "CORPUS", "RUN",
+            "\\ud800", "--help", "-h"]
 PROMPTS = ["abc", "Grüße", "日本語", "🙂 é", "a\nb\tc", "%d {x}", "\x7f", "a" * 60, "'\"\\"]
 # By command: words that it needs, and further options, each with a value that it takes and that ends soon.
 # None: the option has no value.

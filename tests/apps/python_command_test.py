@@ -43,9 +43,10 @@ def other_python(folder, version):
     start = folder / "python"
     start.write_text(f"#!/bin/sh\nexec {sys.executable} {folder}/as_other.py \"$@\"\n")
     start.chmod(0o755)
+    suffix = f".cpython-{version[0]}{version[1]}-x86_64-linux-gnu.so"
     (folder / "as_other.py").write_text(
         "import importlib.machinery, sys\n"
-        f"importlib.machinery.EXTENSION_SUFFIXES[:] = ['.cpython-{version[0]}{version[1]}-x86_64-linux-gnu.so']\n"
+        f"importlib.machinery.EXTENSION_SUFFIXES[:] = ['{suffix}']\n"
         f"sys.version_info = ({version[0]}, {version[1]}, 0)\n"
         "sys.path[0] = ''\n"
         "text, sys.argv = sys.argv[2], ['-c', *sys.argv[3:]]\nexec(text)\n")

@@ -10,8 +10,8 @@ from program import assert_failed, run
 @pytest.mark.parametrize("threads", range(6))
 def test_a_run_that_cannot_start_its_threads_says_which(workspace, few_threads, threads):
     """Ranks start theirs first, then the planning of the next step and the writing of checkpoints."""
-    done = run("train", workspace.config(f"threads{threads}"), "--set", "parallel.pp=3", "--set", "train.steps=1",
-               env=few_threads(threads))
+    done = run("train", workspace.config(f"threads{threads}"), "--set", "parallel.pp=3",
+               "--set", "train.steps=1", env=few_threads(threads))
     if done.returncode != 0:
         assert_failed(done, "cannot start a thread for ", "; the system allows ", "(kernel.threads-max)")
     if threads < 3:
