@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from slimpack import InvalidInput as InvalidInput
 
 
+version: str = '0.1.0'
+
 built_for_torch: str = '2.13.0+cpu'
 
 def checksum(bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> str:
@@ -279,6 +281,10 @@ class Planning:
 
     def fit(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, progress: object | None) -> tuple[str, str]: ...
 
+    def steps(self, documents: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], steps: int, step_tokens: int, context: int) -> list[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]: ...
+
+    def layouts(self, steps: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]], ranks: int, context: int, progress: object | None) -> tuple[str, str]: ...
+
     def stages_for(self, lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int) -> list[int]: ...
 
     def with_stages(self, layer_begin: Sequence[int]) -> Planning: ...
@@ -296,6 +302,8 @@ class Planning:
 
     @property
     def ranks(self) -> int: ...
+
+def sweep(toml: str, origin: str, overrides: Sequence[str], folder: str, model_json: str | None, steps: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]], over: Sequence[str], context: int, progress: object | None) -> tuple[str, str]: ...
 
 def planner_names() -> list[str]:
     """Our planner and the baselines, as compare() names them."""
