@@ -27,10 +27,11 @@ void stream_safetensors(const NamedTensors& tensors, const ByteSink& sink);
 /// Writes such a file, complete or not at all.
 void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors);
 
-/// The tensors of a file's `bytes`, not copied except where they lie unaligned: nobody may write to
-/// them. Each keeps `owner` of the bytes alive. Throws InvalidInput naming `origin`, tensor and
-/// rule for a header that is too long, no JSON, unknown types, offsets that overlap, leave gaps,
-/// leave the file or do not match the shape.
+/// The tensors of a file's `bytes`, not copied except where their elements lie unaligned: nobody
+/// may write to them. They begin anywhere, and a product's sums may depend on that: whoever
+/// computes with them copies them first. Each keeps `owner` of the bytes alive. Throws InvalidInput
+/// naming `origin`, tensor and rule for a header that is too long, no JSON, unknown types, offsets
+/// that overlap, leave gaps, leave the file or do not match the shape.
 [[nodiscard]] NamedTensors parse_safetensors(std::span<const std::byte> bytes,
                                              std::shared_ptr<const void> owner,
                                              const std::string& origin);

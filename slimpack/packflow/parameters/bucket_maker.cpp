@@ -14,8 +14,9 @@
 namespace slimpack {
 namespace {
 
-/// Parameters begin at multiples of so many elements: 64 bytes in fp32, a cache line.
-constexpr std::int64_t kAlignment = 16;
+/// Parameters begin at multiples of so many elements: of 64 bytes in bf16, the narrowest type. Sums
+/// in products may depend on where a matrix begins, and torch's own tensors begin so.
+constexpr std::int64_t kAlignment = 32;
 
 /// FNV-1a: the same on every platform, unlike std::hash.
 std::uint64_t hash_name(const std::string& name) {
