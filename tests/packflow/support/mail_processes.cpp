@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
@@ -55,8 +57,9 @@ class MailBackend final : public c10d::Backend {
 }  // namespace
 
 void Mail::put(const Address& address, at::Tensor tensor) {
+  const std::chrono::nanoseconds time(nanos_per_byte_ * static_cast<std::int64_t>(tensor.nbytes()));
   const std::lock_guard lock(mutex_);
-  messages_[address] = std::move(tensor);
+  messages_[address] = {std::move(tensor), std::chrono::steady_clock::now() + time};
   partners_[std::get<0>(address)].insert(std::get<1>(address));
   partners_[std::get<1>(address)].insert(std::get<0>(address));
   changed_.notify_all();
@@ -65,9 +68,11 @@ void Mail::put(const Address& address, at::Tensor tensor) {
 at::Tensor Mail::take(const Address& address) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return messages_.contains(address); });
-  at::Tensor tensor = std::move(messages_[address]);
+  const Message message = std::move(messages_[address]);
   messages_.erase(address);
-  return tensor;
+  lock.unlock();
+  std::this_thread::sleep_until(message.arrives);
+  return message.tensor;
 }
 
 std::size_t Mail::partners(int member) {
@@ -97,7 +102,7 @@ MailGroup::~MailGroup() {
   c10d::unregister_process_group(name_);
 }
 
-MailJob::MailJob(const RankGrid& grid) : grid_(grid) {
+MailJob::MailJob(const RankGrid& grid, std::int64_t nanos_per_byte) : grid_(grid) {
   static std::atomic<int> jobs = 0;  // names are the program's
   const int job = ++jobs;
   for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
@@ -105,7 +110,7 @@ MailJob::MailJob(const RankGrid& grid) : grid_(grid) {
     for (const RankGroup& group : process_groups(grid, rank)) {
       if (group.size == 1) continue;
       auto& mail = mail_[group];
-      if (!mail) mail = std::make_unique<Mail>();
+      if (!mail) mail = std::make_unique<Mail>(nanos_per_byte);
       const std::string name = fmt::format("job {}, rank {}, {}", job, rank, group.name());
       groups_.push_back(std::make_unique<MailGroup>(name, group.member(rank), group.size, *mail));
       names[group] = name;

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -24,6 +25,9 @@ class Mail {
  public:
   using Address = std::tuple<int, int, int>;  ///< from, to, tag
 
+  /// How long a message is under way.
+  explicit Mail(std::int64_t nanos_per_byte = 0) : nanos_per_byte_(nanos_per_byte) {}
+
   void put(const Address& address, at::Tensor tensor);
   [[nodiscard]] at::Tensor take(const Address& address);
   /// With how many others a member has exchanged messages.
@@ -31,9 +35,15 @@ class Mail {
   [[nodiscard]] bool empty();
 
  private:
+  struct Message {
+    at::Tensor tensor;
+    std::chrono::steady_clock::time_point arrives;
+  };
+
+  std::int64_t nanos_per_byte_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<Address, at::Tensor> messages_;
+  std::map<Address, Message> messages_;
   std::map<int, std::set<int>> partners_;
 };
 
@@ -53,10 +63,10 @@ class MailGroup {
   std::unique_ptr<Group> group_;  // c10d does not own it
 };
 
-/// A job of processes.
+/// A job of processes. Their messages take `nanos_per_byte`, besides the time to hand them over.
 class MailJob {
  public:
-  explicit MailJob(const RankGrid& grid);
+  explicit MailJob(const RankGrid& grid, std::int64_t nanos_per_byte = 0);
   ~MailJob();
 
   [[nodiscard]] const RankGrid& grid() const { return grid_; }
