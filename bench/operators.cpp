@@ -95,7 +95,8 @@ std::vector<OperatorCase> all_cases() {
   std::vector<OperatorCase> cases;
   for (const at::Device device : {at::Device(kPretended), at::Device(at::kCPU)})
     for (const bool sliced : {false, true})
-      for (const Recompute recompute : {Recompute::kElementwise, Recompute::kFull})
+      for (const Recompute recompute :
+           {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull})
         for (const std::int32_t tensor : {1, 2, 4})
           cases.push_back({.device = device,
                            .sliced = sliced,

@@ -74,8 +74,8 @@ struct LayerCosts {
   /// The part of forward.per_pack that reads the weights. What computes products again reads the
   /// weights of these again. 0 = not known: per_pack counts as overhead.
   double weight_reading = 0;
-  /// The part of `backward` that computes norms and silu(gate) ⊙ up again. Recompute::kNothing
-  /// saves it. `weight_gradient` does not include it. Zero = not known.
+  /// What `backward` takes longer than with Recompute::kNothing, which keeps 1 / rms of norms and
+  /// silu(gate) ⊙ up. `weight_gradient` does not include it. Zero = not known.
   EdgeTime elementwise;
   /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
   /// backward may put it off. Zero = not known, backward is not split.

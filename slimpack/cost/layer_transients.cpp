@@ -5,17 +5,6 @@
 namespace slimpack {
 namespace {
 
-/// Bytes per token of a normalised hidden state that backward computes again; 0 if rows keep it.
-struct Normalised {
-  std::int64_t made = 0;  ///< while it is computed
-  std::int64_t held = 0;  ///< afterwards
-};
-
-Normalised normalised(const LayerWidths& w, Recompute recompute) {
-  if (recompute == Recompute::kNothing) return {};
-  return {w.normalize(w.hidden), w.hidden};
-}
-
 /// Bytes of the hidden states (n ⊙ the norm's weight) that a weight's gradient multiplies. `weight`
 /// is the size of the widened operands.
 std::int64_t gathered_product(const LayerWidths& w, std::int64_t tokens, std::int64_t weight) {
@@ -31,26 +20,24 @@ std::int64_t norm_backward(const LayerWidths& w) {
 
 std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute,
                           const PutOffWidths& kept) {
-  const Normalised n = normalised(w, recompute);
-  const std::int64_t input = std::max(n.held, kept.norm);
   const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
   const std::int64_t down = tokens * (product + w.gathered) +
                             w.weight(tokens, w.shape.hidden_size, w.shape.intermediate_size);
   const std::int64_t gradient_in = tokens * (kept.act + w.ffn + w.gathered);
   const std::int64_t act = tokens * (kept.act + 3 * w.ffn);
-  const std::int64_t normalize = tokens * (kept.act + 2 * w.ffn + n.made);
+  const std::int64_t normalize = tokens * (kept.act + 2 * w.ffn + w.normalize(w.hidden));
   const std::int64_t gate_up =
-      tokens * (2 * w.ffn + n.held) +
+      tokens * (2 * w.ffn + w.hidden) +
       gathered_product(w, tokens,
                        w.weight(tokens, 2 * w.shape.intermediate_size, w.shape.hidden_size));
-  const std::int64_t gradient_out = tokens * (kept.act + 2 * w.ffn + input + w.gathered);
-  const std::int64_t norm = tokens * (kept.act + kept.gate_up + input + norm_backward(w));
+  const std::int64_t gradient_out = tokens * (kept.act + 2 * w.ffn + w.hidden + w.gathered);
+  const std::int64_t norm = tokens * (kept.act + kept.gate_up + w.hidden + norm_backward(w));
   const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
   return tokens * (w.hidden + 2 * w.copies) +
          std::max({products, gradient_in, act, normalize, gradient_out, norm});
 }
 
-/// The peak of recomputation, with which backward begins. Recomputed rows count as computed_again.
+/// The peak of recomputation, with which backward begins. Recomputed rows count as dropped.
 /// Of its steps only attention can exceed the rest of backward.
 std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recompute recompute) {
   if (recompute != Recompute::kAttention && recompute != Recompute::kFull) return 0;
@@ -72,12 +59,12 @@ std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
 std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
                                      Recompute recompute, const ExchangeSide* exchange) {
   const std::int64_t tokens = pack.tokens().count();
-  const bool keeps_norms = recompute == Recompute::kNothing;
+  const bool keeps_results = recompute == Recompute::kNothing;
   const std::int64_t whole = w.kept(recompute) + w.dropped(recompute);
-  const std::int64_t product = keeps_norms ? 0 : w.ffn;  // silu(gate) ⊙ up, unless it is a row
-  const std::int64_t mlp_rows = 2 * w.ffn + (keeps_norms ? w.ffn + w.hidden + w.rstd : 0);
+  const std::int64_t product = keeps_results ? 0 : w.ffn;  // silu(gate) ⊙ up, unless it is a row
+  const std::int64_t mlp_rows = 2 * w.ffn + (keeps_results ? w.ffn + w.rstd : 0);
   // With q norms, attention's q is another tensor than the row's q.
-  const std::int64_t rotated = w.shape.qk_norm && !keeps_norms ? w.q : 0;
+  const std::int64_t rotated = w.shape.qk_norm && !keeps_results ? w.q : 0;
   const std::int64_t qkv_and_k = w.q + 3 * w.k;
   const std::int64_t before_middle = whole - mlp_rows - w.hidden;
   const std::int64_t attention =
@@ -90,13 +77,9 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
 }
 
 PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool views) {
-  const bool norms_are_rows = recompute == Recompute::kNothing;
   const bool out_is_row = recompute != Recompute::kAttention && recompute != Recompute::kFull;
-  PutOffWidths widths{.gate_up = 2 * w.ffn, .qkv = w.q + 2 * w.k};
-  if (views || !norms_are_rows) {
-    widths.act = w.ffn;
-    widths.norm = w.hidden;
-  }
+  PutOffWidths widths{.gate_up = 2 * w.ffn, .norm = w.hidden, .qkv = w.q + 2 * w.k};
+  if (views || recompute != Recompute::kNothing) widths.act = w.ffn;
   if (views && out_is_row) widths.out = w.q;
   return widths;
 }
@@ -108,9 +91,10 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
   const std::int64_t dqkv = w.q + 2 * w.k;
   const std::int64_t held = tokens * 2 * w.hidden;  // dy and dmiddle
   const std::int64_t kept = tokens * (put_off.act + put_off.gate_up + put_off.norm + put_off.out);
-  // Normalised q and k, and q as attention sees it, unless they are rows.
-  const std::int64_t queries =
-      w.shape.qk_norm && recompute != Recompute::kNothing ? w.qk_norm + w.q : 0;
+  // Normalised q and k, and q as attention sees it, unless the last is a row. Then each of the
+  // others is made for its own norm's backward.
+  const bool q_is_row = !w.shape.qk_norm || recompute == Recompute::kNothing;
+  const std::int64_t queries = q_is_row ? 0 : w.qk_norm + w.q;
   const std::int64_t in_slices = held + kept + tokens * (w.q + queries);
   LayerStores stores;
   for (const Slice& s : pack.slices) {
@@ -118,21 +102,20 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
     stores.close(w, s, lengths[s.sequence.index()]);
   }
   const std::int64_t slices = attention_backward_transient(w, pack, lengths, exchange);
-  const Normalised n = normalised(w, recompute);
-  const std::int64_t input = std::max(n.held, put_off.norm);
-  const std::int64_t undo = w.shape.qk_norm ? tokens * w.normalize_backward(w.q) : 0;
+  const std::int64_t undo =
+      w.shape.qk_norm ? tokens * (w.normalize_backward(w.q) + (q_is_row ? w.q : 0)) : 0;
   const std::int64_t output =
       held + tokens * w.gathered +
       std::max(put_off.any() ? 0 : w.weight(tokens, w.shape.hidden_size, w.shape.q_width()),
                kept + tokens * w.q);
   const std::int64_t qkv =
-      tokens * (dqkv + n.held) +
+      tokens * (dqkv + w.hidden) +
       gathered_product(
           w, tokens,
           w.weight(tokens, w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size));
-  const std::int64_t gradient = tokens * (dqkv + input + w.gathered);
-  const std::int64_t normalize = tokens * (dqkv + n.made);
-  const std::int64_t norm = tokens * (put_off.qkv + input + norm_backward(w));
+  const std::int64_t gradient = tokens * (dqkv + w.hidden + w.gathered);
+  const std::int64_t normalize = tokens * (dqkv + w.normalize(w.hidden));
+  const std::int64_t norm = tokens * (put_off.qkv + w.hidden + norm_backward(w));
   const std::int64_t before = std::max(
       {attention_again(w, pack, recompute), mlp_backward(w, tokens, recompute, put_off), output});
   const std::int64_t after =
@@ -140,7 +123,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
                held + kept + std::max({put_off.any() ? 0 : qkv, gradient, normalize, norm}));
   return std::max({std::int64_t{0}, before - stores.opened, in_slices + slices - stores.opened,
                    after - stores.closed}) +
-         tokens * w.computed_again(recompute) + action_bytes(w, pack);
+         tokens * w.dropped(recompute) + action_bytes(w, pack);
 }
 
 std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {

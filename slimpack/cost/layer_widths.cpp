@@ -62,8 +62,8 @@ LayerWidths::LayerWidths(const DecoderShape& s, std::size_t kind, Dtype d, std::
 std::int64_t LayerWidths::kept(Recompute recompute) const {
   switch (recompute) {
     case Recompute::kNothing:
-      // Normalised values stand in for x and middle, and for q and k before their norms.
-      return 2 * (hidden + rstd) + qk_norm + 2 * q + lse + 3 * ffn + attention_extra + mlp_extra;
+      // 1 / rms of the norms, q after them besides q before, and silu(gate) ⊙ up.
+      return row + ffn + 2 * rstd + (qk_norm > 0 ? qk_norm - k : 0);
     case Recompute::kElementwise:
       return row;
     case Recompute::kAttention:
@@ -86,11 +86,7 @@ std::int64_t LayerWidths::joined(Recompute recompute) const {
 }
 
 std::int64_t LayerWidths::dropped(Recompute recompute) const {
-  return recompute == Recompute::kNothing ? 2 * hidden : row - kept(recompute);
-}
-
-std::int64_t LayerWidths::computed_again(Recompute recompute) const {
-  return recompute == Recompute::kNothing ? 0 : row - kept(recompute);
+  return std::max<std::int64_t>(0, row - kept(recompute));
 }
 
 std::int64_t LayerWidths::weight_operands() const {

@@ -33,10 +33,9 @@ struct LayerWidths {
   /// The part of kept() that backward copies if it lies in several forward MicroPacks: all but gate
   /// and up.
   [[nodiscard]] std::int64_t joined(Recompute recompute) const;
-  /// What forward drops at the end of the layer.
+  /// What forward drops at the end of the layer but for silu(gate) ⊙ up, and backward computes
+  /// again or fetches from host memory.
   [[nodiscard]] std::int64_t dropped(Recompute recompute) const;
-  /// What backward computes again, or fetches from host memory.
-  [[nodiscard]] std::int64_t computed_again(Recompute recompute) const;
   /// What a layer's weight gradients need after its input gradients: for each weight, the tensors
   /// that its input is computed from and the gradient of its output.
   [[nodiscard]] std::int64_t weight_operands() const;

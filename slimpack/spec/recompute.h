@@ -15,7 +15,7 @@ namespace slimpack {
 /// The tensors that backward computes again. Keys and values are always kept: later slices of their
 /// sequence need them.
 enum class Recompute : std::uint8_t {
-  kNothing,      ///< nothing: norms and silu(gate) ⊙ up are kept, too
+  kNothing,      ///< nothing but x · 1 / rms: 1 / rms and silu(gate) ⊙ up are kept, too
   kElementwise,  ///< norms and silu(gate) ⊙ up, which need no matrix product
   kAttention,    ///< also q and attention; the output projection's result is kept
   kMlp,          ///< as kElementwise, and gate and up; attention is kept

@@ -9,20 +9,24 @@
 
 namespace slimpack {
 
-/// x / rms(x) and 1 / rms(x); what backward needs of the forward pass.
+/// x / rms(x) and 1 / rms(x).
 struct Normalized {
-  at::Tensor n;     ///< shape of x, compute type
+  at::Tensor n;     ///< shape of x, compute type; undefined where only 1 / rms was kept
   at::Tensor rstd;  ///< last dimension 1, accumulate type
 };
 
 [[nodiscard]] Normalized rms_normalize(const at::Tensor& x, double eps);
+
+/// The same bits from an x whose 1 / rms is known.
+[[nodiscard]] Normalized rms_normalize(const at::Tensor& x, double eps, const at::Tensor& rstd);
 
 /// n ⊙ weight.
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps);
 
 /// dx; adds Σ dy ⊙ n to the weight's gradient, without rounding the products.
 ///   dx = rstd (g − n · mean(g ⊙ n)), g = dy ⊙ weight
-/// `x` is the norm's input, which a fused kernel needs; undefined where only `norm` was kept.
+/// `x` is the norm's input. A fused kernel reads it, and n is computed from it where it is
+/// undefined.
 [[nodiscard]] at::Tensor rms_norm_backward(const at::Tensor& dy, const at::Tensor& x,
                                            const Normalized& norm, Parameter& weight);
 

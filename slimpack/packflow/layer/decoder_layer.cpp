@@ -11,32 +11,25 @@
 namespace slimpack {
 namespace {
 
-/// Keeps what the q/k norms' backward needs: their inputs, unless the normalised values are kept.
-void keep_queries(const Projections& raw, const at::Tensor& q_TND, LayerRows& rows) {
-  if (rows.q_norm.n.defined()) {
-    rows.q_TND = q_TND;
-    return;
-  }
-  rows.q_TND = raw.q_TND.contiguous();
-  rows.k_TGD = raw.k_TGD.contiguous();
-}
-
 void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
   LayerParameters& p = c.parameters;
   const at::Tensor qkv_TO = to_attention(
-      c, linear(c.rows.gathered(normed_input(c, x_TH, p.attention_norm_H, rows.attention_norm)),
+      c, linear(c.rows.gathered(normed_input(c, x_TH, p.attention_norm_H, rows.attention_rstd_T1)),
                 p.qkv_OH, p.qkv_bias_O));
   Projections raw = split_qkv(qkv_TO, c.shape);
   at::Tensor q_TND;
   const at::Tensor k_TGD = KvStore::room(raw.k_TGD);
   if (c.shape.qk_norm) {
-    q_TND = rotate(normed_input(c, raw.q_TND, p.q_norm_D, rows.q_norm), c.rope);
-    rotate(normed_input(c, raw.k_TGD, p.k_norm_D, rows.k_norm), c.rope, k_TGD);
-    keep_queries(raw, q_TND, rows);
+    q_TND = rotate(normed_input(c, raw.q_TND, p.q_norm_D, rows.q_rstd_TN1), c.rope);
+    rotate(normed_input(c, raw.k_TGD, p.k_norm_D, rows.k_rstd_TG1), c.rope, k_TGD);
+    rows.raw_q_TND = raw.q_TND.contiguous();
+    rows.raw_k_TGD = raw.k_TGD.contiguous();
   } else {
-    q_TND = rows.q_TND = rotate(raw.q_TND, c.rope);
+    q_TND = rotate(raw.q_TND, c.rope);
     rotate(raw.k_TGD, c.rope, k_TGD);
   }
+  // With q/k norms backward rotates again, unless the norms' results are kept.
+  if (!c.shape.qk_norm || rows.q_rstd_TN1.defined()) rows.q_TND = q_TND;
   c.kv.write(c.layer, c.pack.slices, k_TGD, raw.v_TGD);
   AttentionResult result = attend(c, q_TND, c.exchange);
   rows.out_TND = std::move(result.out_TND);
@@ -46,7 +39,6 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
 }
 
 /// Backward of linear(rms_norm(x)): gradient of x. Gives `dy_TO` up as soon as it can.
-/// `x_TH` is undefined where only `norm` was kept.
 at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const at::Tensor& x_TH,
                                   const Normalized& norm, Parameter& norm_H, Parameter& weight_OH,
                                   Parameter& bias_O, WeightGradients& weights) {
@@ -74,7 +66,7 @@ at::Tensor mlp_block_backward(const LayerContext& c, const BackwardRows& rows,
       row_linear_backward(c, dy_TH, activation(rows), p.down_HF, p.down_bias_H, weights),
       rows.gate_up_TO);
   return normed_linear_backward(c, std::move(d_gate_up_TO), rows.joined.middle_TH,
-                                normalized(c, rows.joined.middle_TH, rows.joined.mlp_norm),
+                                normalized(c, rows.joined.middle_TH, rows.joined.mlp_rstd_T1),
                                 p.mlp_norm_H, p.gate_up_OH, p.gate_up_bias_O, weights)
       .add_(dy_TH);
 }
@@ -83,11 +75,8 @@ at::Tensor mlp_block_backward(const LayerContext& c, const BackwardRows& rows,
 void undo_norms(const LayerContext& c, const LayerRows& rows, const Queries& seen,
                 at::Tensor& dqkv_TO) {
   const Projections d = split_qkv(dqkv_TO, c.shape);
-  const bool raw = !rows.q_norm.n.defined();  // what the norms were given
-  d.q_TND.copy_(rms_norm_backward(d.q_TND, raw ? rows.q_TND : at::Tensor(), seen.q_norm,
-                                  c.parameters.q_norm_D));
-  d.k_TGD.copy_(rms_norm_backward(d.k_TGD, raw ? rows.k_TGD : at::Tensor(), seen.k_norm,
-                                  c.parameters.k_norm_D));
+  d.q_TND.copy_(rms_norm_backward(d.q_TND, rows.raw_q_TND, seen.q_norm, c.parameters.q_norm_D));
+  d.k_TGD.copy_(rms_norm_backward(d.k_TGD, rows.raw_k_TGD, seen.k_norm, c.parameters.k_norm_D));
 }
 
 /// Gradient of the layer's input from that of the residual after attention.
@@ -107,8 +96,8 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
     if (c.remap != nullptr) dqkv_TO = c.remap->from_attention(dqkv_TO);
   }
   return normed_linear_backward(c, std::move(dqkv_TO), rows.x_TH,
-                                normalized(c, rows.x_TH, rows.attention_norm), p.attention_norm_H,
-                                p.qkv_OH, p.qkv_bias_O, weights)
+                                normalized(c, rows.x_TH, rows.attention_rstd_T1),
+                                p.attention_norm_H, p.qkv_OH, p.qkv_bias_O, weights)
       .add_(dmiddle_TH);
 }
 
@@ -120,7 +109,7 @@ LayerForward layer_forward(const LayerContext& c, const at::Tensor& x_TH) {
   rows.x_TH = x_TH;
   attention_block_forward(c, x_TH, rows);
   rows.gate_up_TO =
-      linear(c.rows.gathered(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_norm)),
+      linear(c.rows.gathered(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_rstd_T1)),
              p.gate_up_OH, p.gate_up_bias_O);
   rows.act_TF = gated({rows.gate_up_TO});
   at::Tensor y_TH = row_linear_onto(c, rows.middle_TH, rows.act_TF, p.down_HF, p.down_bias_H);

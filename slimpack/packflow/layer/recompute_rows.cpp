@@ -33,8 +33,8 @@ at::Tensor project_again(const LayerContext& c, LayerRows& rows) {
                 first_outputs(p.qkv_OH, width), first_outputs(p.qkv_bias_O, width)));
   const at::Tensor q_TND = projected_TO.narrow(1, 0, s.q_width()).unflatten(1, {-1, s.head_dim});
   if (!s.qk_norm) return rows.q_TND = rotate(q_TND, c.rope);
-  rows.q_TND = q_TND;
-  rows.k_TGD = projected_TO.narrow(1, s.q_width(), s.kv_width()).unflatten(1, {-1, s.head_dim});
+  rows.raw_q_TND = q_TND;
+  rows.raw_k_TGD = projected_TO.narrow(1, s.q_width(), s.kv_width()).unflatten(1, {-1, s.head_dim});
   return rotated_queries(c, q_TND);
 }
 
@@ -47,11 +47,12 @@ void attend_again(const LayerContext& c, LayerRows& rows) {
 }  // namespace
 
 at::Tensor normed_input(const LayerContext& c, const at::Tensor& x, const Parameter& weight,
-                        Normalized& kept) {
+                        at::Tensor& rstd) {
   const double eps = c.shape.rms_norm_eps;
   if (c.recompute != Recompute::kNothing) return rms_norm(x, weight, eps);
-  kept = rms_normalize(x, eps);
-  return at::mul(kept.n, weight.value);
+  Normalized norm = rms_normalize(x, eps);
+  rstd = std::move(norm.rstd);
+  return norm.n.mul_(weight.value);
 }
 
 std::vector<bool> offloading_layers(std::span<const Recompute> by_layer) {
@@ -64,22 +65,20 @@ void drop_rows(LayerRows& rows, Recompute recompute) {
   const auto drop = [](auto&... tensors) { (tensors.reset(), ...); };
   switch (recompute) {
     case Recompute::kNothing:
-      // Normalised values replace the values that they were computed from.
-      drop(rows.x_TH, rows.middle_TH);
       break;
     case Recompute::kElementwise:
     case Recompute::kOffload:
       drop(rows.act_TF);
       break;
     case Recompute::kAttention:
-      drop(rows.q_TND, rows.k_TGD, rows.out_TND, rows.lse_TN, rows.act_TF);
+      drop(rows.q_TND, rows.raw_q_TND, rows.raw_k_TGD, rows.out_TND, rows.lse_TN, rows.act_TF);
       break;
     case Recompute::kMlp:
       drop(rows.gate_up_TO, rows.act_TF);
       break;
     case Recompute::kFull:
-      drop(rows.q_TND, rows.k_TGD, rows.out_TND, rows.lse_TN, rows.middle_TH, rows.gate_up_TO,
-           rows.act_TF);
+      drop(rows.q_TND, rows.raw_q_TND, rows.raw_k_TGD, rows.out_TND, rows.lse_TN, rows.middle_TH,
+           rows.gate_up_TO, rows.act_TF);
       break;
   }
 }
@@ -88,7 +87,7 @@ BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept) {
   const LayerParameters& p = c.parameters;
   LayerRows& rows = kept.joined;
   if (!rows.out_TND.defined()) attend_again(c, rows);
-  if (!rows.middle_TH.defined() && !rows.mlp_norm.n.defined())
+  if (!rows.middle_TH.defined())
     rows.middle_TH = row_linear_onto(c, rows.x_TH, from_attention(c, rows.out_TND.flatten(1)),
                                      p.output_HQ, p.output_bias_H);
   if (kept.gate_up_TO.empty())
@@ -98,8 +97,9 @@ BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept) {
   return kept;
 }
 
-Normalized normalized(const LayerContext& c, const at::Tensor& x, const Normalized& kept) {
-  return kept.n.defined() ? kept : rms_normalize(x, c.shape.rms_norm_eps);
+Normalized normalized(const LayerContext& c, const at::Tensor& x, const at::Tensor& rstd) {
+  const double eps = c.shape.rms_norm_eps;
+  return rstd.defined() ? rms_normalize(x, eps, rstd) : rms_normalize(x, eps);
 }
 
 at::Tensor activation(const BackwardRows& rows) {
@@ -108,10 +108,10 @@ at::Tensor activation(const BackwardRows& rows) {
 
 Queries queries(const LayerContext& c, const LayerRows& rows) {
   if (!c.shape.qk_norm) return {rows.q_TND, {}, {}};
-  if (rows.q_norm.n.defined()) return {rows.q_TND, rows.q_norm, rows.k_norm};
+  if (rows.q_TND.defined()) return {rows.q_TND, {{}, rows.q_rstd_TN1}, {{}, rows.k_rstd_TG1}};
   Queries result;
-  result.q_norm = rms_normalize(rows.q_TND, c.shape.rms_norm_eps);
-  result.k_norm = rms_normalize(rows.k_TGD, c.shape.rms_norm_eps);
+  result.q_norm = rms_normalize(rows.raw_q_TND, c.shape.rms_norm_eps);
+  result.k_norm = rms_normalize(rows.raw_k_TGD, c.shape.rms_norm_eps);
   result.q_TND = rotate(at::mul(result.q_norm.n, c.parameters.q_norm_D.value), c.rope);
   return result;
 }

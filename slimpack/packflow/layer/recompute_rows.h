@@ -3,9 +3,10 @@
 //
 // Forward computes every row and drops, when the layer is done, what its policy does not keep.
 // Backward computes missing rows of matrix products and of attention before anything else, and
-// norms and silu(gate) ⊙ up where it needs them, so that they are gone again at once. Attention
-// runs again slice by slice of the *backward* MicroPack: the keys and values of its sequences are
-// all there.
+// norms and silu(gate) ⊙ up where it needs them, so that they are gone again at once. Of norms no
+// policy keeps more than the input and 1 / rms: the backward kernels of GPUs read these two.
+// Attention runs again slice by slice of the *backward* MicroPack: the keys and values of its
+// sequences are all there.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,10 +22,9 @@
 
 namespace slimpack {
 
-/// n ⊙ weight of a layer's or a block's input, for forward; where the policy keeps normalised
-/// values, `kept` gets them.
+/// n ⊙ weight of a norm's input, for forward; where the policy keeps 1 / rms, `rstd` gets it.
 [[nodiscard]] at::Tensor normed_input(const LayerContext& c, const at::Tensor& x,
-                                      const Parameter& weight, Normalized& kept);
+                                      const Parameter& weight, at::Tensor& rstd);
 
 /// By layer: whether its rows wait in host memory (row_store.h).
 [[nodiscard]] std::vector<bool> offloading_layers(std::span<const Recompute> by_layer);
@@ -37,9 +37,9 @@ void drop_rows(LayerRows& rows, Recompute recompute);
 /// MicroPack's sequences are in the store.
 [[nodiscard]] BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept);
 
-/// x / rms(x), kept or computed now.
+/// x / rms(x) and 1 / rms(x). `rstd` is the latter where it was kept.
 [[nodiscard]] Normalized normalized(const LayerContext& c, const at::Tensor& x,
-                                    const Normalized& kept);
+                                    const at::Tensor& rstd);
 /// silu(gate) ⊙ up, kept or computed now.
 [[nodiscard]] at::Tensor activation(const BackwardRows& rows);
 

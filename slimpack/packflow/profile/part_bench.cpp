@@ -94,9 +94,9 @@ PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Par
   if (part != Part::kLayer) parameters_.layers.clear();
 }
 
-PassTimes PartBench::run(const ProfilePoint& point) {
+PassTimes PartBench::run(const ProfilePoint& point, Recompute recompute) {
   PassTimes times;
-  on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
+  on_rows(point, recompute, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
     caches_.displace();
     times.forward = rank_.time_of([&] { static_cast<void>(step.forward(own, x_TH)); });
     caches_.displace();
@@ -138,7 +138,7 @@ std::vector<RepeatedTimes> PartBench::measure(std::span<const ProfilePoint> poin
 
 Nanos PartBench::run_weight_gradients(const ProfilePoint& point) {
   Nanos time;
-  on_rows(point, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
+  on_rows(point, Recompute::kElementwise, [&](StageStep& step, PackId own, const at::Tensor& x_TH) {
     static_cast<void>(step.forward(own, x_TH));
     static_cast<void>(step.input_gradients(PackId(0), x_TH));
     caches_.displace();
@@ -147,13 +147,13 @@ Nanos PartBench::run_weight_gradients(const ProfilePoint& point) {
   return time;
 }
 
-void PartBench::on_rows(const ProfilePoint& point,
+void PartBench::on_rows(const ProfilePoint& point, Recompute recompute,
                         const std::function<void(StageStep&, PackId, const at::Tensor&)>& visit) {
   const PackPlan packs = plan_of(point);
   const SequenceLengths lengths = lengths_of(point);
   const std::vector<std::int64_t> zeros(static_cast<std::size_t>(lengths[0].count()), 0);
   const StepTokens tokens = make_step_tokens({lengths.size(), zeros}, shape_.vocab_size);
-  StageStep step(shape_, place_, parameters_, rope_, packs, lengths, tokens, {},
+  StageStep step(shape_, place_, parameters_, rope_, packs, lengths, tokens, {recompute},
                  &rank_.communicator());
   if (point.prefix > Tokens(0) && !parameters_.layers.empty())
     fill_prefix(step, packs.forward.front());

@@ -16,6 +16,7 @@
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
 #include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/spec/recompute.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
@@ -65,7 +66,8 @@ class PartBench {
 
   [[nodiscard]] StageParameters& parameters() { return parameters_; }
 
-  [[nodiscard]] PassTimes run(const ProfilePoint& point);
+  [[nodiscard]] PassTimes run(const ProfilePoint& point,
+                              Recompute recompute = Recompute::kElementwise);
   /// Runs each point four to nine times, for about `share` of wall time, and keeps the median of
   /// each pass: a step has many actions, and few of them are as lucky as the fastest run. The first
   /// run warms up and does not count. The points take turns, so that a busy second spoils one run
@@ -77,7 +79,7 @@ class PartBench {
 
  private:
   /// Calls visit(step, forward MicroPack to measure, own rows of its size).
-  void on_rows(const ProfilePoint& point,
+  void on_rows(const ProfilePoint& point, Recompute recompute,
                const std::function<void(StageStep&, PackId, const at::Tensor&)>& visit);
   void fill_prefix(StageStep& step, const MicroPack& prefix) const;
 

@@ -1,6 +1,5 @@
 #include "slimpack/packflow/profile/profile.h"
 
-#include <ATen/ops/randn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +9,6 @@
 #include "slimpack/cost/fit.h"
 #include "slimpack/packflow/device/device_memory.h"
 #include "slimpack/packflow/device/processors.h"
-#include "slimpack/packflow/kernels/rms_norm.h"
-#include "slimpack/packflow/layer/recompute_rows.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/packflow/profile/exchange_profile.h"
 #include "slimpack/packflow/profile/layer_profile.h"
@@ -24,7 +21,7 @@ namespace slimpack {
 namespace {
 
 /// Of what the parts measure and in which form they are kept.
-constexpr int kProfileVersion = 2;
+constexpr int kProfileVersion = 3;
 
 constexpr std::array kSmallSizes{Tokens(64), Tokens(512), Tokens(2048)};
 
@@ -87,24 +84,24 @@ std::vector<EdgeMeasurement> measure_weight_gradients(const ProfileOptions& opti
   return times;
 }
 
-/// What backward computes again of a layer that keeps its matrix products: its two norms and
-/// silu(gate) ⊙ up. Timed by itself, because the difference of two passes would drown in what a
-/// shared machine adds to either.
+/// What backward saves in a layer that keeps everything. Both policies run whole, because what they
+/// compute differs by more than what is kept. They take turns, and the fastest pass of each counts:
+/// the difference is small beside what a shared machine adds.
 std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
                                                  const ProfileRank& rank) {
-  const auto type = tensor_options(options);
-  const ModelShape part = tensor_parallel_part(options.shape, rank.tensor());
+  constexpr int kTurns = 4;
+  PartBench bench(options, rank, PartBench::Part::kLayer);
   std::vector<EdgeMeasurement> times;
   for (const Tokens measured : linear_sizes(options, kSmallSizes)) {
-    const at::Tensor x_TH =
-        at::randn({measured.count() / rank.tensor(), options.shape.hidden_size}, type);
-    const BackwardRows rows{{}, {at::randn({measured.count(), 2 * part.intermediate_size}, type)}};
-    const Nanos time = rank.fastest_of_three([&] {
-      static_cast<void>(rms_normalize(x_TH, options.shape.rms_norm_eps));
-      static_cast<void>(rms_normalize(x_TH, options.shape.rms_norm_eps));
-      static_cast<void>(activation(rows));
-    });
-    times.push_back({measured, time});
+    const auto run = [&](Recompute recompute) {
+      return bench.run({measured, Tokens(0)}, recompute).backward;
+    };
+    std::vector<Nanos> again, kept;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      again.push_back(run(Recompute::kElementwise));
+      kept.push_back(run(Recompute::kNothing));
+    }
+    times.push_back({measured, rank.mean(std::ranges::min(again) - std::ranges::min(kept))});
   }
   return times;
 }

@@ -45,6 +45,23 @@ TEST(RmsNorm, BackwardIsTheDerivativeForRowsAndForHeads) {
   }
 }
 
+TEST(RmsNorm, FromAKnownRootMeanSquareHasTheSameBits) {
+  Rng rng(7);
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    const at::Tensor x = random_tensor(rng, {5, 6}).to(type);
+    const Normalized norm = rms_normalize(x, 0.1);
+    EXPECT_TRUE(rms_normalize(x, 0.1, norm.rstd).n.equal(norm.n));
+  }
+  const at::Tensor x = random_tensor(rng, {5, 6}), dy = random_tensor(rng, {5, 6});
+  const Normalized norm = rms_normalize(x, 0.1);
+  Parameter weight = random_parameter(rng, {6});
+  Parameter same = weight;
+  same.gradient = weight.gradient.clone();
+  const at::Tensor dx = rms_norm_backward(dy, x, norm, weight);
+  EXPECT_TRUE(rms_norm_backward(dy, x, {{}, norm.rstd}, same).equal(dx));
+  EXPECT_TRUE(same.gradient.equal(weight.gradient));
+}
+
 TEST(RmsNorm, RoundsTheNormalisedValueBeforeTheWeightAsHuggingFaceDoes) {
   // Row (1, 3): mean square 5, so 1/√5 = 0.44721… and 3/√5 = 1.34164…; the nearest bf16 numbers
   // (8 bits: steps of 2^-9 below 0.5 and of 2^-7 above 1) are 229/512 and 172/128.

@@ -86,7 +86,7 @@ TEST(RowStore, LeavesUndefinedWhatALayerDoesNotKeep) {
   store.put(PackId(1), 0, rows_of(packs.forward[1]));
   const LayerRows rows = store.gather(PackId(0), 0).joined;
   EXPECT_TRUE(rows.x_TH.defined());
-  EXPECT_FALSE(rows.k_TGD.defined());
+  EXPECT_FALSE(rows.raw_k_TGD.defined());
 }
 
 TEST(RowStore, KeepsEveryKindOfRowApart) {
