@@ -66,8 +66,8 @@ TEST(SharedMemory, WhatIsComputedAgainIsHeldByTheLayerThatRuns) {
     std::int64_t forward;    ///< what else forward has, beside kForward
     std::int64_t again;
   };
-  // Attention drops q, out and lse, the MLP gate and up, everything all but x. Where silu(gate) ⊙ up
-  // is a row, 64, forward drops nothing: 1 / rms of both norms, 8, is kept as well.
+  // Attention drops q, out and lse, the MLP gate and up, everything all but x. Where silu(gate) ⊙
+  // up is a row, 64, forward drops nothing: 1 / rms of both norms, 8, is kept as well.
   for (const auto& [recompute, kept, in_pieces, forward, again] :
        {Expected{Recompute::kNothing, 264 + 64 + 8, 128, -64, 0},
         Expected{Recompute::kElementwise, 264, 128, 0, 0},
