@@ -92,8 +92,8 @@ void compare_step(const CompareArguments& arguments, const Comparison& asked,
   Progress progress(stderr, progress_style(stderr), "comparing planners",
                     std::ssize(asked.planners));
   for (const std::string& planner : asked.planners) {
-    rows.push_back(compared(planner, jobs, lengths, asked.choices, planning.cost,
-                            [&] { progress.touch(); }));
+    rows.push_back(
+        compared(planner, jobs, lengths, asked.choices, planning.cost, [&] { progress.touch(); }));
     progress.advance();
   }
   progress.finish();
@@ -107,7 +107,8 @@ void compare_step(const CompareArguments& arguments, const Comparison& asked,
              folded(fmt::format("{}, {}: {}", counted(std::ssize(lengths), "sequence"),
                                 counted(total_tokens(lengths).count(), "token"), samples.source),
                     columns),
-             folded("data: " + samples.long_documents, columns), folded(job_text(job, planning.cost), columns),
+             folded("data: " + samples.long_documents, columns),
+             folded(job_text(job, planning.cost), columns),
              comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
 }
 
@@ -131,11 +132,13 @@ void compare_many_steps(const CompareArguments& arguments, Comparison asked,
     }
   }
   progress.finish();
-  if (!arguments.json.empty()) write_file(arguments.json, steps_json(rows, planning.cost).dump(2) + "\n");
+  if (!arguments.json.empty())
+    write_file(arguments.json, steps_json(rows, planning.cost).dump(2) + "\n");
   std::FILE* const out = report_stream({arguments.json});
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}\n{}\n\n{}{}\n", samples.source,
-             folded("data: " + samples.long_documents, columns), folded(job_text(job, planning.cost), columns),
+             folded("data: " + samples.long_documents, columns),
+             folded(job_text(job, planning.cost), columns),
              steps_comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
 }
 
@@ -158,7 +161,8 @@ std::string footer() {
          "the same simulator rates them. The others are tuned: each takes the best of what its "
          "user "
          "could set, as printed below the table. docs/baselines.md says how each was rebuilt.\n\n" +
-         step_rule() + " Of several steps it says how their times spread."
+         step_rule() +
+         " Of several steps it says how their times spread."
          "\n\nExample, 4 stages and 8 replicas of 80 GB, against the two packings most in use:\n"
          "  slimpack compare run.toml --lengths lengths.txt \\\n"
          "      --set parallel.pp=4 --set parallel.dp=8 --set plan.memory_cap=80GB \\\n"

@@ -59,8 +59,7 @@ class FitProgress {
   void touch() { progress_->touch(); }
   void show(std::size_t done, std::size_t total) {
     if (done == 0) {
-      progress_.emplace(stderr, progress_style(stderr), series_,
-                        static_cast<std::int64_t>(total));
+      progress_.emplace(stderr, progress_style(stderr), series_, static_cast<std::int64_t>(total));
       done_ = 0;
     }
     progress_->advance(static_cast<std::int64_t>(done - done_));
@@ -69,8 +68,8 @@ class FitProgress {
   }
 
  private:
-  std::optional<Progress> progress_{std::in_place, stderr, progress_style(stderr), "planning the job",
-                                    0};
+  std::optional<Progress> progress_{std::in_place, stderr, progress_style(stderr),
+                                    "planning the job", 0};
   const char* series_ = "planning steps";
   std::size_t done_ = 0;
 };

@@ -129,13 +129,19 @@ void layout(const LayoutArguments& arguments) {
   std::FILE* const out = report_stream({arguments.json, arguments.svg});
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}\n{}\n\n{}", folded(title, columns), folded(samples.source, columns),
-             folded("data: " + samples.long_documents, columns), layouts_text(reports, settings_of(arguments), columns));
+             folded("data: " + samples.long_documents, columns),
+             layouts_text(reports, settings_of(arguments), columns));
 }
 
 void add_job_options(CLI::App& command, LayoutArguments& arguments) {
-  command.add_option("--model", arguments.model, "The model, for --set model.config=…: a config.json, its folder or a shipped name")
+  command
+      .add_option(
+          "--model", arguments.model,
+          "The model, for --set model.config=…: a config.json, its folder or a shipped name")
       ->type_name("MODEL");
-  command.add_option("--hardware", arguments.hardware, "The machines, for --set hardware.file=…: a hardware file or a shipped name")
+  command
+      .add_option("--hardware", arguments.hardware,
+                  "The machines, for --set hardware.file=…: a hardware file or a shipped name")
       ->type_name("FILE|NAME");
   command
       .add_option("--costs", arguments.costs,

@@ -71,8 +71,8 @@ std::FILE* stream_of(const PlanArguments& arguments) {
 void write_plan(const PlanArguments& arguments, const StepPlanning& planning,
                 const RatedPlan& step) {
   if (arguments.out.empty()) return;
-  write_file(arguments.out, plan_file_to_json(step, planning.cost,
-                                              planning.limits_for(step.plan.layout)));
+  write_file(arguments.out,
+             plan_file_to_json(step, planning.cost, planning.limits_for(step.plan.layout)));
 }
 
 /// What activations of a rank may take, and why.
@@ -139,7 +139,8 @@ void plan_many_steps(const PlanArguments& arguments, StepPlanning planning,
   }
   progress.finish();
   write_plan(arguments, planning, *longest);
-  if (!arguments.json.empty()) write_file(arguments.json, steps_json({planned}, planning.cost).dump(2) + "\n");
+  if (!arguments.json.empty())
+    write_file(arguments.json, steps_json({planned}, planning.cost).dump(2) + "\n");
   std::FILE* const out = stream_of(arguments);
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}\n{}\n\n{}\n{}\n", samples.source,

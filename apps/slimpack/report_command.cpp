@@ -36,10 +36,9 @@ std::filesystem::path page_path(const ReportArguments& arguments, const ReportSo
 void write_page(const ReportArguments& arguments, const ReportSource& source) {
   const std::filesystem::path page = page_path(arguments, source);
   Progress progress(stderr, progress_style(stderr), "comparing planners", page_work());
-  const nlohmann::ordered_json data =
-      page_data(source, {.program = version_text(),
-                         .advance = [&] { progress.advance(); },
-                         .tick = [&] { progress.touch(); }});
+  const nlohmann::ordered_json data = page_data(source, {.program = version_text(),
+                                                         .advance = [&] { progress.advance(); },
+                                                         .tick = [&] { progress.touch(); }});
   if (!arguments.json.empty()) write_file(arguments.json, data.dump() + "\n");
   write_file(page, page_html(data));
   if (page != "-")

@@ -33,9 +33,10 @@ std::string unknown_option(const CLI::App& command) {
 
 /// The remedy for numbers such as 128K.
 std::string written_out(std::string_view mistake) {
-  const bool suffix = mistake.size() > 1 && std::string_view("kKmMgG").find(mistake.back()) !=
-                                                std::string_view::npos;
-  const bool digit = suffix && std::isdigit(static_cast<unsigned char>(mistake[mistake.size() - 2]));
+  const bool suffix = mistake.size() > 1 &&
+                      std::string_view("kKmMgG").find(mistake.back()) != std::string_view::npos;
+  const bool digit =
+      suffix && std::isdigit(static_cast<unsigned char>(mistake[mistake.size() - 2]));
   return digit ? "; write the number out, as 131072 for 128K" : "";
 }
 

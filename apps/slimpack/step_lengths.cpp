@@ -39,9 +39,9 @@ StepSamples whole_list(const StepSource& source, const DataConfig& data) {
                       long_documents_text(documents, rule),
                       false};
   if (samples.mean_tokens() > data.step_tokens + data.context)
-    samples.source += fmt::format(", all of it ({} tokens); --steps 1 draws a step of {}",
-                                  grouped(samples.mean_tokens().count()),
-                                  grouped(data.step_tokens.count()));
+    samples.source +=
+        fmt::format(", all of it ({} tokens); --steps 1 draws a step of {}",
+                    grouped(samples.mean_tokens().count()), grouped(data.step_tokens.count()));
   return samples;
 }
 
@@ -59,8 +59,7 @@ StepSamples drawn_samples(const StepSource& source, const DataConfig& data, std:
     const std::string prefix = source.data.empty() ? data.prefix.string() : source.data;
     const bool list = !source.lengths.empty();
     samples.source = list ? stream_name(source.lengths) : prefix;
-    documents =
-        list ? read_lengths(source.lengths) : IndexedDataset::open(prefix).lengths();
+    documents = list ? read_lengths(source.lengths) : IndexedDataset::open(prefix).lengths();
     samples.steps = drawn_steps(documents, data, steps);
   }
   samples.source += steps == 1 ? fmt::format(", first step of seed {}", data.seed)

@@ -251,8 +251,7 @@ void bind_plans(nb::module_& m) {
       .def("figures",
            [](const PlanFile& plan) { return step_figures(plan.step, plan.cost).dump(); })
       .def("report", [](const PlanFile& plan) {
-        return step_report(plan.step, plan.cost, step_rows(plan.step, plan.cost),
-                           kReportColumns);
+        return step_report(plan.step, plan.cost, step_rows(plan.step, plan.cost), kReportColumns);
       });
   bind_timelines_of(plans);
 }

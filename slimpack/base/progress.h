@@ -38,8 +38,8 @@ class Progress {
 
   /// `steps` more are done. Cheap: reads the clock, writes only when a line is due.
   void advance(std::int64_t steps = 1);
-  /// Work goes on, but no step is done: writes a line when one is due, so that long steps show signs
-  /// of life.
+  /// Work goes on, but no step is done: writes a line when one is due, so that long steps show
+  /// signs of life.
   void touch() { advance(0); }
   /// Writes the last line: steps, duration, and the rate where one was seen. Later calls do
   /// nothing.

@@ -9,7 +9,8 @@
 
 namespace slimpack {
 
-/// Throws InvalidInput for a number below 0 or above kLargestFigure, with which times would overflow.
+/// Throws InvalidInput for a number below 0 or above kLargestFigure, with which times would
+/// overflow.
 [[nodiscard]] double non_negative(const JsonFields& fields, const char* key);
 
 [[nodiscard]] nlohmann::json edge_time_to_json(const EdgeTime& time);

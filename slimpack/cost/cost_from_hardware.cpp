@@ -111,7 +111,8 @@ EdgeTime elementwise_time(const Job& job) {
   const double numbers = 2 * static_cast<double>(job.layer.norms) * job.hidden() +
                          3 * static_cast<double>(job.layer.active_width());
   const double products = layer_linear_flops(job.layer, Tokens(1), Pass::kBackward).count();
-  const double flops = std::min(numbers * job.element() * kFlopsPerByte, kMostOfProducts * products);
+  const double flops =
+      std::min(numbers * job.element() * kFlopsPerByte, kMostOfProducts * products);
   return {.per_pack = kShareOfLaunches * job.hardware.backward_overhead_us * kNanosPerMicro,
           .per_token = flops / job.hardware.linear_flops * kNanosPerSecond / job.tp};
 }

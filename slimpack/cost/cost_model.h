@@ -157,8 +157,8 @@ struct RecomputingCosts : Costs {
 /// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×.
 [[nodiscard]] Flops model_flops(const DecoderShape& shape, const SequenceLengths& lengths);
 
-/// MFU: model_flops of steps ÷ (their time · the job's ranks · a rank's peak). Absent where the peak
-/// is 0.
+/// MFU: model_flops of steps ÷ (their time · the job's ranks · a rank's peak). Absent where the
+/// peak is 0.
 [[nodiscard]] std::optional<double> mfu_of(Flops flops, Nanos time, std::int64_t ranks,
                                            double peak_flops);
 

@@ -11,9 +11,9 @@ namespace slimpack {
 
 /// Percent of what was measured. docs/prediction.md has the runs.
 struct KnownError {
-  double time = 0;        ///< of step times, on average
-  double worst_time = 0;  ///< of the step that was furthest off
-  double memory = 0;      ///< of a rank's memory, the largest
+  double time = 0;               ///< of step times, on average
+  double worst_time = 0;         ///< of the step that was furthest off
+  double memory = 0;             ///< of a rank's memory, the largest
   std::string_view times_from;   ///< which steps, for people
   std::string_view memory_from;  ///< likewise
 

@@ -40,9 +40,9 @@ struct TokenExtremes {
 class IndexedDataset {
  public:
   /// Maps both files and checks every field of the index; O(sequences). Throws InvalidInput naming
-  /// the file, the field and its value when they are missing, damaged, or hold no integer tokens, or
-  /// when the .bin is longer or shorter than the index says. Nothing in the format tells two .bin
-  /// files of one size apart.
+  /// the file, the field and its value when they are missing, damaged, or hold no integer tokens,
+  /// or when the .bin is longer or shorter than the index says. Nothing in the format tells two
+  /// .bin files of one size apart.
   [[nodiscard]] static IndexedDataset open(const std::filesystem::path& prefix);
 
   [[nodiscard]] std::size_t documents() const { return documents_; }

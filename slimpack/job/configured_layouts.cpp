@@ -48,8 +48,7 @@ std::vector<ParallelGrid> layouts_of(std::int64_t ranks, const RunConfig& config
     if (all % tp != 0 || !tp_allowed(tp, config, shape, files)) continue;
     for (std::int32_t pp = 1; pp <= most_stages; ++pp)
       if (all / tp % pp == 0)
-        layouts.push_back(
-            {.pp = pp, .dp = all / tp / pp, .tp = tp, .zero = config.parallel.zero});
+        layouts.push_back({.pp = pp, .dp = all / tp / pp, .tp = tp, .zero = config.parallel.zero});
   }
   if (layouts.empty())
     invalid_input("{} ranks have no layout: costs are known for no tp that divides them", ranks);

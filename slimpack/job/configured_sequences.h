@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/data/sequences.h"
 #include "slimpack/data/length_distribution.h"
+#include "slimpack/data/sequences.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/workload/slice.h"
 

@@ -28,7 +28,8 @@ struct TunedStep {
 /// allow it; backwards are split where both do. Groups may be as large as the costs know. Ranks of
 /// a pipeline exchange attention where that is the baseline's way. A plan of plan_step is never
 /// longer, if its `most_merged` allows such groups and it may exchange attention, too.
-/// `tick`, if set, is called after each tuning. Cost: a simulation for each tuning that the bounds do not rule out.
+/// `tick`, if set, is called after each tuning. Cost: a simulation for each tuning that the bounds
+/// do not rule out.
 [[nodiscard]] TunedStep tuned_baseline(const Baseline& baseline, const Job& job,
                                        const SequenceLengths& lengths, const Choices& choices,
                                        const Costs& cost,

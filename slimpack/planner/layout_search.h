@@ -72,7 +72,7 @@ struct RatedLayout {
   /// Of kStepTooLarge; absent where it was clear without a plan: the longest sequence alone, or the
   /// reduction of gradients, takes more than is left.
   std::optional<DoesNotFit> why;
-  Bytes left;  ///< of a rank's memory for activations; 0 without a cap
+  Bytes left;                         ///< of a rank's memory for activations; 0 without a cap
   KnownError known;                   ///< of its costs
   std::int64_t reserved_percent = 0;  ///< as LayoutJob
   double peak_flops = 0;              ///< of a rank; 0 = not known

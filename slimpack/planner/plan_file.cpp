@@ -117,8 +117,9 @@ std::string plan_file_to_json(const RatedPlan& step, const Costs& cost,
 
 PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
   if (origin.ends_with(".toml"))
-    invalid_input("{0} is a run configuration and no plan; 'slimpack plan {0} --out plan.json' makes one",
-                  origin);
+    invalid_input(
+        "{0} is a run configuration and no plan; 'slimpack plan {0} --out plan.json' makes one",
+        origin);
   const json parsed = parse_json(text, origin);
   const JsonFields fields(parsed, std::string(origin));
   require_version(fields);

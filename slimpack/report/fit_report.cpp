@@ -20,10 +20,10 @@ std::string signed_bytes(Bytes bytes) {
 std::string memory_line(const FitReport& wish, Reader reader) {
   std::string text;
   if (wish.budget)
-    text = fmt::format("memory of a rank: {}, {}% of it ({}) kept free (known error {:g}%: {})",
-                       human_bytes(wish.budget->memory), wish.budget->reserved_percent,
-                       human_bytes(wish.budget->reserve), wish.known.memory,
-                       wish.known.memory_from);
+    text =
+        fmt::format("memory of a rank: {}, {}% of it ({}) kept free (known error {:g}%: {})",
+                    human_bytes(wish.budget->memory), wish.budget->reserved_percent,
+                    human_bytes(wish.budget->reserve), wish.known.memory, wish.known.memory_from);
   if (wish.budget && wish.budget->gpu != GpuShare())
     text +=
         fmt::format(", CUDA's context {}, unfilled pages of the allocator {}, NCCL's buffers {}",

@@ -183,9 +183,8 @@ std::string why(const RatedLayout& layout, const RatedLayout& best) {
 }
 
 const RatedLayout& layout_on(const LayoutReport& report, const ParallelGrid& ranks) {
-  return *std::ranges::find_if(report.layouts, [&](const RatedLayout& layout) {
-    return layout.grid.same_ranks(ranks);
-  });
+  return *std::ranges::find_if(
+      report.layouts, [&](const RatedLayout& layout) { return layout.grid.same_ranks(ranks); });
 }
 
 /// What was not searched, how far figures may be off, and how to plan and train the best layout.
@@ -199,8 +198,8 @@ std::string notes_text(const RatedLayout& best, std::vector<std::string> setting
     text += fmt::format(" {}% of a rank's memory is kept free for it, beside the headroom.",
                         best.reserved_percent);
   if (best.grid.zero > 1)
-    text += fmt::format(" zero {} is for other systems: this version trains with 1.",
-                        best.grid.zero);
+    text +=
+        fmt::format(" zero {} is for other systems: this version trains with 1.", best.grid.zero);
   const std::vector<std::string> own = layout_settings(best.grid);
   settings.insert(settings.end(), own.begin(), own.end());
   return text + fmt::format(" The best: --set {}", fmt::join(settings, " --set "));

@@ -92,8 +92,8 @@ std::string steps_text(const PlannerSteps& steps, int columns) {
   Table table({{"", Align::kLeft}, {"mean"}, {"p50"}, {"p95"}, {"worst"}});
   const bool few = steps.steps.size() < kFewestForPercentile;
   const auto add_spread = [&](const char* name, const Spread& found, const auto& text) {
-    table.add_row({name, text(found.mean), text(found.p50), few ? "" : text(found.p95),
-                   text(found.worst)});
+    table.add_row(
+        {name, text(found.mean), text(found.p50), few ? "" : text(found.p95), text(found.worst)});
   };
   const auto add = [&](const char* name, const Figure& figure, const auto& text) {
     add_spread(name, spread(steps, figure), text);

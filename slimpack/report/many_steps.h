@@ -18,8 +18,8 @@ struct PlannerSteps {
 };
 
 /// A row for each figure with its mean, p50, p95 and worst. Means of tokens a second and of MFU are
-/// those of all steps together. With less than 20 steps p95 is the worst and is left out. Lines have at most `columns` columns.
-/// REQUIRES: every step has figures.
+/// those of all steps together. With less than 20 steps p95 is the worst and is left out. Lines
+/// have at most `columns` columns. REQUIRES: every step has figures.
 [[nodiscard]] std::string steps_text(const PlannerSteps& steps, int columns);
 
 /// A row for each planner with the spread of its makespans, and how many steps it cannot run within
@@ -28,8 +28,8 @@ struct PlannerSteps {
                                                 const std::optional<Bytes>& cap, int columns);
 
 /// {"format": "slimpack-steps", "version": 1, "planners": [{"planner": …, "steps": […],
-/// "makespan_ns": {"mean": …, "p50": …, "p95": …, "worst": …}}], "known_error": …}. Spreads are null
-/// where a step has no figures.
+/// "makespan_ns": {"mean": …, "p50": …, "p95": …, "worst": …}}], "known_error": …}. Spreads are
+/// null where a step has no figures.
 [[nodiscard]] nlohmann::json steps_json(const std::vector<PlannerSteps>& planners,
                                         const Costs& cost);
 

@@ -15,7 +15,8 @@ using ReportRows = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] ReportRows step_rows(const RatedPlan& step, const Costs& cost);
 
 /// The rows, a blank line, and one line per stage with layers, busy time and share, and peak
-/// activation: the highest in any timing of the plan, as comparisons have it. Lines have at most `columns` columns.
+/// activation: the highest in any timing of the plan, as comparisons have it. Lines have at most
+/// `columns` columns.
 [[nodiscard]] std::string step_report(const RatedPlan& step, const Costs& cost,
                                       const ReportRows& rows, int columns);
 

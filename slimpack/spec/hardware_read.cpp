@@ -26,9 +26,8 @@ struct Kind {
   std::function<std::string(const HardwareSpec&)> print;
 };
 
-constexpr RealRule kFigure{
-    "a number above 0, from 1e-9 to 1e30",
-    [](double x) { return x >= kLeastFigure && x <= kLargestFigure; }};
+constexpr RealRule kFigure{"a number above 0, from 1e-9 to 1e30",
+                           [](double x) { return x >= kLeastFigure && x <= kLargestFigure; }};
 constexpr RealRule kFigureOrZero{"a number of 0 or more: 0, or from 1e-9 to 1e30",
                                  [](double x) { return x == 0 || kFigure.holds(x); }};
 

@@ -24,9 +24,8 @@ constexpr double kDefaultRopeTheta = 10000.0;  // of all four families
 
 /// Names of other architectures that resemble ours. They are no misspellings.
 constexpr std::array<std::string_view, 15> kLookalikes{
-    "flava",    "llama4",  "llava",  "ministral", "ministral3", "mistral3",
-    "mistral4", "mixtral", "mllama", "pixtral",   "qwen",       "qwen3_5",
-    "qwen3_5_moe", "qwen3_next", "qwen3_vl"};
+    "flava",  "llama4",  "llava", "ministral", "ministral3",  "mistral3",   "mistral4", "mixtral",
+    "mllama", "pixtral", "qwen",  "qwen3_5",   "qwen3_5_moe", "qwen3_next", "qwen3_vl"};
 
 /// `planned`: model types that are read, too, where steps are only planned.
 const FamilyFacts& read_family(const JsonFields& fields,

@@ -75,9 +75,9 @@ struct DataConfig {
   std::filesystem::path prefix;  ///< dataset PREFIX.bin and PREFIX.idx
   Tokens context{4096};          ///< a sequence has at most this many tokens
   LongDocumentsKind long_documents = LongDocumentsKind::kSplit;
-  Tokens step_tokens{32768};  ///< whole sequences are drawn until this many tokens are reached
+  Tokens step_tokens{32768};       ///< whole sequences are drawn until this many tokens are reached
   bool step_tokens_asked = false;  ///< an override sets step_tokens, and not the file alone
-  std::uint64_t seed = 0;     ///< order of the sequences
+  std::uint64_t seed = 0;          ///< order of the sequences
 
   bool operator==(const DataConfig&) const = default;
 };
@@ -143,7 +143,7 @@ struct ParallelConfig : ParallelGrid {
   bool exchange_context = false;
   CpCommType cp_comm_type = CpCommType::kDirect;  ///< of replicas that share sequences
   bool cp_route = false;                          ///< ContextParallel::route
-  double timeout = 300;  ///< seconds to wait for ranks in other processes
+  double timeout = 300;                           ///< seconds to wait for ranks in other processes
   /// The speed of each rank, replica by replica and pipeline rank by pipeline rank; 1 = as the
   /// costs say; empty = all 1.
   std::vector<double> speed = {};

@@ -17,7 +17,8 @@ struct Shipped {
 inline constexpr Shipped kShippedModels{"model", "models", ".json"};
 inline constexpr Shipped kShippedHardware{"hardware", "hardware", ".toml"};
 
-/// The names of this kind, sorted: "llama-3.1-8b". Empty where no such folder is beside the program.
+/// The names of this kind, sorted: "llama-3.1-8b". Empty where no such folder is beside the
+/// program.
 [[nodiscard]] std::vector<std::string> shipped_names(const Shipped& kind);
 
 /// The file that a path or a shipped name stands for. `path` itself where it exists; of a folder of

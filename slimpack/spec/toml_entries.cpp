@@ -38,8 +38,8 @@ std::optional<std::vector<double>> numbers_of(const toml::array& array) {
   return numbers;
 }
 
-/// The value as it stands in the text: 3.0 and 1e2 are no integers, and a message that shows them as
-/// 3 and 100 says nothing. Empty if the value is not on one line.
+/// The value as it stands in the text: 3.0 and 1e2 are no integers, and a message that shows them
+/// as 3 and 100 says nothing. Empty if the value is not on one line.
 std::string given(std::string_view text, const toml::source_region& place) {
   if (place.begin.line != place.end.line) return {};
   std::size_t begin = 0;
@@ -77,8 +77,8 @@ void set_value(TomlEntry& entry, const toml::node& node, std::string_view text) 
   }
 }
 
-/// The entries of a table in `text` and, if `depth` is above 0, of the tables in it. No file here nests
-/// deeper than one level.
+/// The entries of a table in `text` and, if `depth` is above 0, of the tables in it. No file here
+/// nests deeper than one level.
 std::vector<TomlEntry> entries_of(const toml::table& table, std::string_view text,
                                   std::string_view origin, int depth) {
   std::vector<TomlEntry> entries;

@@ -36,7 +36,8 @@ class DocumentStream {
 
   [[nodiscard]] const DocumentReader& reader() const { return reader_; }
 
-  /// Draws the next step in which a token is predicted. Throws InvalidInput as DocumentReader::read.
+  /// Draws the next step in which a token is predicted. Throws InvalidInput as
+  /// DocumentReader::read.
   [[nodiscard]] StepBatch next();
   /// The step that next() will return.
   [[nodiscard]] const StepBatch& peek();

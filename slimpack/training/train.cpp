@@ -188,14 +188,14 @@ class Training {
   }
 
   /// Throws the failure, and says where training can go on. Weights from which no step succeeds are
-  /// not saved. If they were already, their checkpoint is set aside, so that --resume auto takes the
-  /// one before.
+  /// not saved. If they were already, their checkpoint is set aside, so that --resume auto takes
+  /// the one before.
   [[noreturn]] void end_diverged(const Diverged& failure) {
     writer_.finish();
     throw_failure(failure_text(failure), agreement_.from_first([&]() -> std::string {
       const std::filesystem::path folder = checkpoints_folder(config());
-      std::string text = fmt::format(" (after {} of {} steps", run_.steps_done(),
-                                     config().train.steps);
+      std::string text =
+          fmt::format(" (after {} of {} steps", run_.steps_done(), config().train.steps);
       if (!failure.from_sound_weights())
         if (const auto aside = set_aside_checkpoint(folder, run_.steps_done()))
           text += fmt::format("; {} leads nowhere and is {} now",

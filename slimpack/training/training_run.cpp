@@ -203,9 +203,10 @@ std::optional<CompletedStep> TrainingRun::next() {
     return std::nullopt;
   }
   if (ready->batch.left_out > 0 && agreement_.first())
-    listener_.note("", fmt::format("warning: {} sequences of one token before step {} are left out: "
-                                   "no token of their steps is predicted",
-                                   ready->batch.left_out, progress_.steps + 1));
+    listener_.note("",
+                   fmt::format("warning: {} sequences of one token before step {} are left out: "
+                               "no token of their steps is predicted",
+                               ready->batch.left_out, progress_.steps + 1));
   RunProgress after = progress_;
   ++after.steps;
   after.tokens += total_tokens(lengths_of(ready->batch.sequences));

@@ -161,8 +161,7 @@ TEST(CostFromHardware, FindsElementwiseWorkInWhatItMoves) {
   // Norms 4 · 4,096 and the activation 3 · 11,008 numbers of 2 bytes, each as long as 600e12 /
   // 3.35e12 FLOPs at 400 FLOPs/fs, and three sixteenths of 120 us.
   const Costs one = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
-  EXPECT_DOUBLE_EQ(one.elementwise.per_token,
-                   (4 * 4096 + 3 * 11008) * 2 * (600 / 3.35) / 400e3);
+  EXPECT_DOUBLE_EQ(one.elementwise.per_token, (4 * 4096 + 3 * 11008) * 2 * (600 / 3.35) / 400e3);
   EXPECT_EQ(one.elementwise.per_pack, 22500);
   const Costs four = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware, 4);
   EXPECT_DOUBLE_EQ(four.elementwise.per_token, one.elementwise.per_token / 4);

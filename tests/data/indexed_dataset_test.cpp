@@ -211,8 +211,9 @@ TEST_F(IndexedDatasetFile, with_a_truncated_bin_is_refused) {
 TEST_F(IndexedDatasetFile, with_a_bin_that_is_longer_than_it_says_is_refused_with_both_sizes) {
   for (const std::size_t more : {1U, 4U, 999U}) {
     write(three_documents().bytes(), three_documents_bin() + std::string(more, '\0'));
-    expect_invalid_input([&] { (void)open(); },
-                         {"set.idx", "byte 24", fmt::format("{} bytes", 24 + more), "same dataset"});
+    expect_invalid_input(
+        [&] { (void)open(); },
+        {"set.idx", "byte 24", fmt::format("{} bytes", 24 + more), "same dataset"});
   }
   IndexByHand none;
   none.document_entries = 1;

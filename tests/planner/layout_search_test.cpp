@@ -169,7 +169,8 @@ TEST(LayoutSearch, TakesASmallChangeWhereItsStepsAreShorter) {
     for (const RatedLayout& layout : search_layouts(question)) {
       ASSERT_EQ(layout.outcome, LayoutOutcome::kRated);
       std::vector<Nanos> sums{*asked.planned.at(layout.grid.pp)};
-      for (const ParallelGrid& changed : question.changes({.pp = layout.grid.pp, .dp = layout.grid.dp})) {
+      for (const ParallelGrid& changed :
+           question.changes({.pp = layout.grid.pp, .dp = layout.grid.dp})) {
         const LayoutJob on = *question.job(changed);
         Nanos sum;
         for (const SequenceLengths& lengths : question.steps)

@@ -93,7 +93,8 @@ TEST(RunConfig, EveryKeyIsRead) {
   const RunConfig config = parse_more(kEveryKey);
   RunConfig expected;
   expected.model.config = "/base/m.json";
-  expected.data = {"/base/d/corpus", Tokens(1024), LongDocumentsKind::kTruncate, Tokens(2048), false, 3};
+  expected.data = {"/base/d/corpus", Tokens(1024), LongDocumentsKind::kTruncate,
+                   Tokens(2048),     false,        3};
   expected.train = {.steps = 7,
                     .max_tokens = Tokens(9'000'000'000),
                     .max_seconds = 1.5,
@@ -372,9 +373,12 @@ const Bad kBad[] = {
     {"[parallel]\n\"pp\" = 2.00", "parallel.pp is 2.00, must be an integer"},
     {"[hardware]\nranks_per_node = 8.0", "hardware.ranks_per_node is 8.0, must be an integer"},
     {"# é\n[train]\nbeta1 = -inf", "train.beta1 is -inf, must be a number"},
-    {"[hardware]\nlinear_flops = 1e-300", "hardware.linear_flops is 1e-300, must be a number above 0"},
-    {"[hardware]\nlink_latency_us = 1e31", "hardware.link_latency_us is 1e31, must be a number of 0"},
-    {"[hardware]\nhost_bandwidth = 1e-200", "hardware.host_bandwidth is 1e-200, must be a number of"},
+    {"[hardware]\nlinear_flops = 1e-300",
+     "hardware.linear_flops is 1e-300, must be a number above 0"},
+    {"[hardware]\nlink_latency_us = 1e31",
+     "hardware.link_latency_us is 1e31, must be a number of 0"},
+    {"[hardware]\nhost_bandwidth = 1e-200",
+     "hardware.host_bandwidth is 1e-200, must be a number of"},
 };
 
 INSTANTIATE_TEST_SUITE_P(RunConfig, BadConfig, testing::ValuesIn(kBad));

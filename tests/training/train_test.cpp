@@ -154,7 +154,7 @@ TEST(Train, NeverSavesWeightsThatAreNotFinite) {
         with(divergence.settings, {"train.warmup_steps=0", "train.steps=3", "checkpoint.every=1"}));
     const auto checkpoints = config.output.dir / "checkpoints";
     expect_run_failed([&] { (void)told.run(config); },
-                               {"training has diverged; lower train.learning_rate", " of 3 steps"});
+                      {"training has diverged; lower train.learning_rate", " of 3 steps"});
     expect_finite(checkpoints);
     EXPECT_TRUE(checkpoints_in(checkpoints).empty());  // no step made weights to go on from
     EXPECT_EQ(told.steps.size(), divergence.makes_weights_infinite ? 0 : 1);
@@ -181,8 +181,7 @@ TEST(Train, GoesOnWithALowerRateFromTheLastCheckpointThatLeadsOn) {
       const auto checkpoints = config.output.dir / "checkpoints";
       Told diverging;
       expect_run_failed([&] { (void)diverging.run(config, "auto"); },
-                                 {"training has diverged", "--resume auto goes on from",
-                                  "step-00000001"});
+                        {"training has diverged", "--resume auto goes on from", "step-00000001"});
       EXPECT_EQ(checkpoints_in(checkpoints), (std::vector<std::int64_t>{1}));
       EXPECT_EQ(std::filesystem::exists(checkpoints / "diverged-step-00000002"),
                 !divergence.makes_weights_infinite);
@@ -197,11 +196,11 @@ TEST(Train, GoesOnWithALowerRateFromTheLastCheckpointThatLeadsOn) {
 TEST(Train, InItsLastStepDoesNotCountAnUpdateThatMakesInfiniteWeights) {
   const SmallRun small;
   Told told;
-  const auto config = small.config({"train.warmup_steps=0", "train.steps=1",
-                                    "train.learning_rate=1e39"});
-  expect_run_failed([&] { (void)told.run(config); },
-                             {"the update at learning rate 1e+39 made weights that are not finite",
-                              "after 0 of 1 steps"});
+  const auto config =
+      small.config({"train.warmup_steps=0", "train.steps=1", "train.learning_rate=1e39"});
+  expect_run_failed(
+      [&] { (void)told.run(config); },
+      {"the update at learning rate 1e+39 made weights that are not finite", "after 0 of 1 steps"});
   EXPECT_TRUE(checkpoints_in(config.output.dir / "checkpoints").empty());
 }
 
@@ -247,9 +246,8 @@ TEST(Train, PassesOverACheckpointWhoseWeightsAreNotFinite) {
   // As an older program saved it: sound by its checksums.
   const auto bad = config.output.dir / "checkpoints" / "step-00000003";
   TrainingState state = read_training_state(bad);
-  change(bad / "model.safetensors", [](NamedTensors& t) {
-    t.begin()->second.fill_(std::numeric_limits<float>::infinity());
-  });
+  change(bad / "model.safetensors",
+         [](NamedTensors& t) { t.begin()->second.fill_(std::numeric_limits<float>::infinity()); });
   const std::string written = read_file(bad / "model.safetensors", "checkpoint");
   for (CheckpointFile& file : state.files)
     if (file.name == "model.safetensors")
@@ -282,9 +280,9 @@ TEST(Train, LeavesOutStepsInWhichNoTokenIsPredicted) {
   mixed.append(std::vector<std::int32_t>{1, 2, 3});
   mixed.commit();
   // A document is a step, so that 19 of 20 have no target.
-  const auto config = small.config({"data.prefix=" + (small.folder / "mixed").string(),
-                                    "data.step_tokens=1", "train.steps=4", "parallel.pp=2",
-                                    "train.clock=virtual"});
+  const auto config =
+      small.config({"data.prefix=" + (small.folder / "mixed").string(), "data.step_tokens=1",
+                    "train.steps=4", "parallel.pp=2", "train.clock=virtual"});
   Told told;
   const TrainingResult result = told.run(config);
   ASSERT_TRUE(result.summary);

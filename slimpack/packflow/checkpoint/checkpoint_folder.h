@@ -96,8 +96,8 @@ void publish_checkpoint(const std::filesystem::path& folder, std::int64_t steps)
 /// go, too: training has gone back to before them.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t steps, std::int32_t keep);
 
-/// Renames the checkpoint of these steps, if there is one, so that no run goes on from it by itself:
-/// "diverged-step-00000100". Replaces one that was set aside before. Returns its new path.
+/// Renames the checkpoint of these steps, if there is one, so that no run goes on from it by
+/// itself: "diverged-step-00000100". Replaces one that was set aside before. Returns its new path.
 [[nodiscard]] std::optional<std::filesystem::path> set_aside_checkpoint(
     const std::filesystem::path& folder, std::int64_t steps);
 

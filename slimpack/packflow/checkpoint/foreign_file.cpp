@@ -20,18 +20,22 @@ struct Kind {
   const char* text;
 };
 constexpr std::array<Kind, 6> kKinds{
-    {{"version https://git-lfs", "is a Git LFS pointer in place of the weights; run 'git lfs "
-                                 "install' and 'git lfs pull' in its folder"},
-     {"PK\x03\x04", "is a file of torch.save (or another zip); load it with transformers and write "
-                    "it with save_pretrained"},
-     {"\x80\x02", "is a pickle of torch.save; load it with transformers and write it with "
-                  "save_pretrained"},
+    {{"version https://git-lfs",
+      "is a Git LFS pointer in place of the weights; run 'git lfs "
+      "install' and 'git lfs pull' in its folder"},
+     {"PK\x03\x04",
+      "is a file of torch.save (or another zip); load it with transformers and write "
+      "it with save_pretrained"},
+     {"\x80\x02",
+      "is a pickle of torch.save; load it with transformers and write it with "
+      "save_pretrained"},
      {"GGUF", "is a GGUF file; give the model's safetensors files"},
      {"\x1f\x8b", "is compressed by gzip; unpack it"},
      {"\x28\xb5\x2f\xfd", "is compressed by zstd; unpack it"}}};
 
 bool is_text(char c) {
-  return std::isprint(static_cast<unsigned char>(c)) != 0 || std::isspace(static_cast<unsigned char>(c)) != 0;
+  return std::isprint(static_cast<unsigned char>(c)) != 0 ||
+         std::isspace(static_cast<unsigned char>(c)) != 0;
 }
 
 }  // namespace
@@ -42,10 +46,12 @@ std::optional<std::string> foreign_kind(std::span<const std::byte> bytes) {
     if (text.starts_with(kind.start)) return kind.text;
   if (text.size() < kLengthBytes) return std::nullopt;
   if (std::ranges::all_of(text.substr(0, kLengthBytes), is_text)) {
-    const std::string_view from = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+    const std::string_view from =
+        text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
     if (from.starts_with('<')) return "is a web page, not the weights; download the file itself";
-    return fmt::format("is a text that begins with \"{}\", not the weights; download the file again",
-                       from.substr(0, kShown));
+    return fmt::format(
+        "is a text that begins with \"{}\", not the weights; download the file again",
+        from.substr(0, kShown));
   }
   // The smallest header is "{}".
   if (std::ranges::all_of(text.substr(0, kLengthBytes), [](char c) { return c == 0; }))

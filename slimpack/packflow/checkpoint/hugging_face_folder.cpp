@@ -32,8 +32,8 @@ std::string other_model_in(const fs::path& folder) {
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
     if (fs::exists(folder / name))
       return fmt::format(", but has {}, weights as torch.save writes them; {}", name, kSave);
-  for (const char* name : {"tf_model.h5", "flax_model.msgpack", "consolidated.safetensors",
-                           "consolidated.00.pth"})
+  for (const char* name :
+       {"tf_model.h5", "flax_model.msgpack", "consolidated.safetensors", "consolidated.00.pth"})
     if (fs::exists(folder / name))
       return fmt::format(", but has {}, weights of another library; {}", name, kSave);
   return "; give the folder of a Hugging Face model";

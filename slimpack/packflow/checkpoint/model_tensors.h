@@ -18,8 +18,8 @@ namespace slimpack {
 
 /// The tensors of a model as this program names them: without what files of older programs and of
 /// tied models have beyond these. Names may lack "model." in front, and a tied model may have its
-/// matrix under the name of the head. Throws InvalidInput naming `origin` and the first tensor by name
-/// that is missing, unknown or of another shape, or holds no floating-point numbers.
+/// matrix under the name of the head. Throws InvalidInput naming `origin` and the first tensor by
+/// name that is missing, unknown or of another shape, or holds no floating-point numbers.
 [[nodiscard]] NamedTensors sound_tensors(NamedTensors tensors, const ModelShape& shape,
                                          const std::string& origin);
 

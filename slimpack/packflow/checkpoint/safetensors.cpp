@@ -98,8 +98,8 @@ Range range_of(const JsonFields& entry, std::int64_t available) {
   const std::int64_t begin = json_integer(offsets[0], entry.origin() + ": begin", 0, kMost);
   const std::int64_t end = json_integer(offsets[1], entry.origin() + ": end", begin, kMost);
   if (end > available)
-    invalid_input("{}: its end is byte {} of the data, of which the file has {}; {}", entry.origin(),
-                  end, available, kDownload);
+    invalid_input("{}: its end is byte {} of the data, of which the file has {}; {}",
+                  entry.origin(), end, available, kDownload);
   return {begin, end};
 }
 
@@ -126,9 +126,10 @@ void require_tiling(const std::map<std::int64_t, std::int64_t>& end_of_begin,
     at = end;
   }
   if (at != available)
-    invalid_input("{}: {} bytes follow the last tensor, so that more was written to it than the "
-                  "header says; download the file again",
-                  origin, available - at);
+    invalid_input(
+        "{}: {} bytes follow the last tensor, so that more was written to it than the "
+        "header says; download the file again",
+        origin, available - at);
 }
 
 }  // namespace
@@ -194,10 +195,11 @@ void require_finite_file(const std::filesystem::path& file) {
     const auto [smallest, largest] = at::aminmax(tensor.view(-1));
     for (const at::Tensor& extreme : {smallest, largest})  // a NaN is both
       if (const auto value = extreme.item<double>(); !std::isfinite(value))
-        invalid_input("'{}': tensor {} holds {}, so these weights cannot be used; take a sound "
-                      "copy or an earlier checkpoint",
-                      file.string(), name,
-                      std::isnan(value) ? "values that are not numbers" : "infinite values");
+        invalid_input(
+            "'{}': tensor {} holds {}, so these weights cannot be used; take a sound "
+            "copy or an earlier checkpoint",
+            file.string(), name,
+            std::isnan(value) ? "values that are not numbers" : "infinite values");
   }
 }
 

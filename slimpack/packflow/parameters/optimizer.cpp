@@ -87,8 +87,9 @@ double clip_factor(double norm, double clip_norm) {
 }
 
 bool usable_norm(double norm, at::ScalarType type) {
-  const double largest = type == at::kDouble ? std::numeric_limits<double>::max()
-                                             : static_cast<double>(std::numeric_limits<float>::max());
+  const double largest = type == at::kDouble
+                             ? std::numeric_limits<double>::max()
+                             : static_cast<double>(std::numeric_limits<float>::max());
   return norm * norm <= largest;  // false for NaN
 }
 

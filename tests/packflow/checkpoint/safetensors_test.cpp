@@ -174,9 +174,8 @@ TEST(Safetensors, SaysWhatStandsInThePlaceOfWeights) {
   };
   for (const auto& [bytes, message] : kForeign) {
     put_file(folder / "model.safetensors", bytes);
-    expect_invalid_input(
-        [&] { static_cast<void>(read_safetensors(folder / "model.safetensors")); },
-        {"model.safetensors: ", message});
+    expect_invalid_input([&] { static_cast<void>(read_safetensors(folder / "model.safetensors")); },
+                         {"model.safetensors: ", message});
   }
 }
 
@@ -189,7 +188,8 @@ TEST(Safetensors, ACutOrLongerFileIsToBeDownloadedAgain) {
     expect_invalid_input([&] { static_cast<void>(read_safetensors(folder / "bad")); },
                          {"bad", rule, "download"});
   };
-  refuse(good.substr(0, good.size() - 100), "its end is byte 256 of the data, of which the file has 156");
+  refuse(good.substr(0, good.size() - 100),
+         "its end is byte 256 of the data, of which the file has 156");
   refuse(good.substr(0, 20), "exceeds the file of 20 bytes");
   refuse(good.substr(0, 5), "shorter");
   refuse(good + std::string(64, '\0'), "64 bytes follow");
@@ -198,9 +198,9 @@ TEST(Safetensors, ACutOrLongerFileIsToBeDownloadedAgain) {
 TEST(Safetensors, NumbersThatAreNotFiniteAreFoundInEveryType) {
   const TempFolder folder;
   for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16})
-    for (const double bad : {std::numeric_limits<double>::quiet_NaN(),
-                             std::numeric_limits<double>::infinity(),
-                             -std::numeric_limits<double>::infinity()}) {
+    for (const double bad :
+         {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+          -std::numeric_limits<double>::infinity()}) {
       NamedTensors tensors{{"a", at::ones({3, 5}, type)},
                            {"b", at::zeros({2, 4}, type)},
                            {"empty", at::zeros({0}, type)},

@@ -56,8 +56,8 @@ TEST(UsableNorm, LeavesRoomForItsSquare) {
   EXPECT_TRUE(usable_norm(1.8e19, at::kFloat));  // 3.24e38 of at most 3.40e38
   EXPECT_FALSE(usable_norm(1.9e19, at::kFloat));
   EXPECT_TRUE(usable_norm(1.9e19, at::kDouble));
-  for (const double bad : {std::numeric_limits<double>::infinity(),
-                           std::numeric_limits<double>::quiet_NaN(), 1e200})
+  for (const double bad :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 1e200})
     EXPECT_FALSE(usable_norm(bad, at::kDouble)) << bad;
 }
 
@@ -178,9 +178,9 @@ TEST(AdamW, RoundsMastersIntoTheValuesOfABf16Run) {
 
 TEST(FiniteValues, AreThoseOfTheOwnShardInEveryType) {
   for (const auto type : {at::kDouble, at::kFloat, at::kBFloat16})
-    for (const double bad : {std::numeric_limits<double>::infinity(),
-                             -std::numeric_limits<double>::infinity(),
-                             std::numeric_limits<double>::quiet_NaN()})
+    for (const double bad :
+         {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+          std::numeric_limits<double>::quiet_NaN()})
       for (const std::int64_t at : {0, 1, 2, 3}) {
         // Of 4 elements the second of two replicas owns the last two.
         StageParameters p = two_buckets(3, 4, 2, 1);
