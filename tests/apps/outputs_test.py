@@ -274,7 +274,7 @@ def test_a_dataset_built_among_its_own_files_is_the_same_twice(tmp_path):
     second = run(*build)
     assert second.returncode == 0, second.stderr
     assert [file.read_bytes() for file in files] == before
-    assert "1 documents" in second.stdout
+    assert "1 document," in second.stdout
     for name in ("set.bin", "set.idx", "set.bin.tmp123"):
         assert f"skipped '{tmp_path / name}': belongs to the dataset that is written" in (
             second.stderr)

@@ -154,7 +154,7 @@ def test_a_dataset_is_learned_from_whole(tmp_path):
     ('{"prompt": [1], "answer": [2.5]}', ["line 1", "whole numbers"]),
     ('{"prompt": [1], "answer": [3000000000]}', ["line 1"]),
     ("[]", ["line 1"]),
-    ("\xff", ["cannot read", "utf-8"]),
+    ("\xff", ["line 1", "utf-8"]),
     ('{"prompt": [1], "answer": [2]}', ["no document of three tokens"]),
     ("", ["no document of three tokens"]),
     (None, ["cannot read", "No such file"]),

@@ -66,8 +66,10 @@ TEST(PlanFile, RefusesPartsThatDoNotBelongTogether) {
       {"/speed", json::array({json::array({1.0, 0})}), "must be a number above 0"},
       {"/speed", json::array({1.0}), "speed[0] must be an array"},
       {"/speed", json::array({json::array({1e-300, 1.0})}), "correct the cost model's times"},
-      {"/cost/forward/per_pair", 1e300, "correct the cost model's times"},
-      {"/cost/row_bytes", 1e300, "cannot be counted in 64 bits"},
+      {"/cost/forward/per_pair", 1e300, "no time, rate or error is above 1e+30"},
+      {"/cost/forward/per_pair", 1e30, "correct the cost model's times"},
+      {"/cost/row_bytes", 1e300, "no time, rate or error is above 1e+30"},
+      {"/cost/row_bytes", 1e30, "cannot be counted in 64 bits"},
       {"/cost", json::object(), "plan.json: cost"},
       {"/plan", json::array(), "plan.json: plan"},
   };
