@@ -103,13 +103,13 @@ bool few_steps(const std::vector<LayoutReport>& reports) {
 std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
   std::vector<Column> titles{{"tp × pp × dp", Align::kLeft},
                              {"tokens/s"},
-                             {"MFU", Align::kRight, 1},
+                             {"MFU", Align::kRight, 2},
                              {"mean step"},
-                             {few_steps(reports) ? "longest" : "p95"},
-                             {"bubble"},
+                             {few_steps(reports) ? "longest" : "p95", Align::kRight, 3},
+                             {"bubble", Align::kRight, 1},
                              {"headroom"},
-                             {"merged", Align::kRight, 2},
-                             {"computed again", Align::kLeft, 3},
+                             {"merged", Align::kRight, 4},
+                             {"computed again", Align::kLeft, 5},
                              {"with", Align::kLeft}};
   const bool sizes = reports.size() > 1;
   if (sizes) titles.insert(titles.begin() + 1, {"step tokens"});
