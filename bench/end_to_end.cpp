@@ -42,7 +42,7 @@ struct Arguments : StepOptions {
   std::string timeline;
 };
 
-/// Of the repetition in the middle by step time; of an even number the faster one there.
+/// The repetition in the middle by step time; the faster of two that share the middle.
 const Timeline& median_timeline(const Way& way) {
   std::vector<const Timeline*> order;
   for (const StepResult& r : way.results) order.push_back(&r.timeline);

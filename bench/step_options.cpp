@@ -13,7 +13,7 @@ void add_step_options(CLI::App& app, StepOptions& options) {
   };
   tokens("--context", options.context, "Documents are truncated here");
   tokens("--step-tokens", options.step_tokens, "Documents are drawn up to this");
-  // Of two repetitions neither is the middle one.
+  // Two repetitions have no middle one.
   app.add_option("--repetitions", options.repetitions, "Medians are taken over these, at least 3")
       ->capture_default_str()
       ->check(CLI::Range(3, 1000));

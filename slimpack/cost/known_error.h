@@ -20,8 +20,8 @@ struct KnownError {
   bool operator==(const KnownError&) const = default;
 };
 
-/// Of costs of this kind: measured on a CPU or a GPU, of layers under autograd, or from hardware
-/// figures.
+/// The known error by where the costs come from: measured on a CPU or a GPU, measured of layers
+/// under autograd, or computed from hardware figures.
 [[nodiscard]] KnownError known_error(const Costs& cost);
 
 /// "± 17%": behind a predicted time.

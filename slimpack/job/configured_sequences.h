@@ -31,7 +31,7 @@ struct ImaginedSteps {
   std::vector<SequenceLengths> steps;
 };
 
-/// The same of documents that are drawn from the distribution, for each step others.
+/// Draws other documents from the distribution for each step.
 [[nodiscard]] ImaginedSteps imagined_steps(const LengthDistribution& distribution,
                                            const DataConfig& data, std::int64_t steps);
 

@@ -29,7 +29,7 @@ struct SweepJob {
                                                std::span<const std::string> overrides,
                                                const std::vector<SweepAxis>& axes);
 
-/// The same of a configuration that `read` makes of all settings.
+/// Sweeps a configuration that `read` makes of all settings.
 using ConfigReader = std::function<RunConfig(std::span<const std::string> settings)>;
 [[nodiscard]] std::vector<SweepJob> sweep_jobs(const ConfigReader& read,
                                                std::span<const std::string> overrides,

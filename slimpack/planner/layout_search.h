@@ -79,7 +79,7 @@ struct RatedLayout {
 
   /// Mean makespan of the planned steps. REQUIRES: any.
   [[nodiscard]] Nanos mean() const;
-  /// Of the planned steps together; absent without a peak. REQUIRES: any.
+  /// The MFU of all planned steps together; absent without a peak. REQUIRES: any.
   [[nodiscard]] std::optional<double> mfu() const;
 };
 

@@ -28,7 +28,7 @@ double makespan(const ComparedPlanner& step) {
   return static_cast<double>(step.figures->makespan.count());
 }
 
-/// Of all steps together: a rate of each step, weighted by the step's time.
+/// A rate over all steps: each step counts by its time.
 double over_all(const PlannerSteps& planner, const Figure& rate) {
   double sum = 0, seconds = 0;
   for (const ComparedPlanner& step : planner.steps) {
@@ -98,7 +98,7 @@ std::string steps_text(const PlannerSteps& steps, int columns) {
   const auto add = [&](const char* name, const Figure& figure, const auto& text) {
     add_spread(name, spread(steps, figure), text);
   };
-  /// Of a rate the worst is the least.
+  /// The worst rate is the least one.
   const auto add_rate = [&](const char* name, const Figure& rate, const auto& text) {
     Spread found = spread(steps, [&](const ComparedPlanner& step) { return -rate(step); });
     found.mean = -over_all(steps, rate);

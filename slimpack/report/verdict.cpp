@@ -18,7 +18,7 @@ std::string difference(Nanos time, Nanos other) {
   return fmt::format("{} {}", human_share(std::abs(change)), change > 0 ? "longer" : "shorter");
 }
 
-/// Of turns that were measured.
+/// The verdict on turns that were measured.
 std::string headline(const ComparedTurns& turns) {
   return fmt::format("{:.2f} × as fast as {}, measured by turns", turns.times_as_fast(),
                      turns.other.planner);

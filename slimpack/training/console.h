@@ -25,7 +25,7 @@ class MeasuringLine {
   /// Does not own `out`, which must outlive this.
   explicit MeasuringLine(std::FILE* out) : out_(out) {}
 
-  /// As ProfileOptions::on_run.
+  /// See ProfileOptions::on_run.
   void tell(std::string_view part, std::int64_t done, std::int64_t all);
 
  private:

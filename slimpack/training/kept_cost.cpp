@@ -29,7 +29,7 @@ Nanos age_of(const fs::path& file) {
                   Nanos(std::chrono::duration_cast<std::chrono::nanoseconds>(age).count()));
 }
 
-/// Of two texts of ProfileOptions; empty = none does.
+/// Compares two texts of ProfileOptions. Empty = no setting differs.
 std::string setting_that_differs(const std::string& theirs, const std::string& ours) {
   std::istringstream their_words(theirs), our_words(ours);
   std::string name, value, our_name, our_value;

@@ -32,7 +32,7 @@ class TrainingListener {
   virtual void tokens_checked(const std::filesystem::path& /*prefix*/, Tokens /*checked*/,
                               Tokens /*all*/) {}
 
-  /// Of a part that is measured before the first step, `done` of `all` runs are done.
+  /// A part is measured before the first step: `done` of its `all` runs are done.
   virtual void measuring(std::string_view /*part*/, std::int64_t /*done*/, std::int64_t /*all*/) {}
 
   virtual void step(const StepFigures& /*figures*/, const StepPlace& /*place*/) {}

@@ -89,7 +89,7 @@ class TrainingRun {
   [[nodiscard]] CompletedStep run(ReadyStep ready, const OptimizerUpdate& update);
   /// Learns the ranks' speeds from a step; tells the listener what changes, and drift once.
   void watch(const CompletedStep& done);
-  /// Of the weights that the engine has now.
+  /// Where the weights come from that the engine has now.
   [[nodiscard]] WeightsOrigin weights_origin() const;
   /// With which the next step is planned; empty = as the configuration has them.
   [[nodiscard]] RankSpeeds followed_speeds() const;

@@ -20,7 +20,7 @@ ProfileOptions small_profile() {
   return options;
 }
 
-/// As a profile with these options makes them; each has another time.
+/// Costs that a profile with these options makes; each call gives another time.
 Costs made_up(const ProfileOptions& options, int number) {
   Costs cost;
   cost.source = "made up";

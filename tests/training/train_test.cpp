@@ -243,7 +243,7 @@ TEST(Train, PassesOverACheckpointWhoseWeightsAreNotFinite) {
   const auto config = small.config({"checkpoint.every=1", "checkpoint.keep_last=3"});
   Told told;
   static_cast<void>(told.run(config));
-  // As an older program saved it: sound by its checksums.
+  // An older program saved it: sound by its checksums.
   const auto bad = config.output.dir / "checkpoints" / "step-00000003";
   TrainingState state = read_training_state(bad);
   change(bad / "model.safetensors",

@@ -17,7 +17,7 @@ struct Normalized {
 
 [[nodiscard]] Normalized rms_normalize(const at::Tensor& x, double eps);
 
-/// The same bits from an x whose 1 / rms is known.
+/// Takes an x whose 1 / rms is known; gives the same bits.
 [[nodiscard]] Normalized rms_normalize(const at::Tensor& x, double eps, const at::Tensor& rstd);
 
 /// n ⊙ weight.

@@ -148,7 +148,7 @@ TEST(AdamW, TheSecondStepFollowsTheMoments) {
 }
 
 TEST(AdamW, UpdatesTheOwnShardAlone) {
-  // Of 4 elements the second of two replicas owns the last two.
+  // The second of two replicas owns the last two of 4 elements.
   TrainConfig config = schedule(0, 10);
   StageParameters p = two_buckets(3, 4, 2, 1);
   adamw_update(one(p), config, 0, 1.0);
@@ -182,7 +182,7 @@ TEST(FiniteValues, AreThoseOfTheOwnShardInEveryType) {
          {std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
           std::numeric_limits<double>::quiet_NaN()})
       for (const std::int64_t at : {0, 1, 2, 3}) {
-        // Of 4 elements the second of two replicas owns the last two.
+        // The second of two replicas owns the last two of 4 elements.
         StageParameters p = two_buckets(3, 4, 2, 1);
         for (ParameterBucket& bucket : p.buckets) bucket.values_N = bucket.values_N.to(type);
         EXPECT_TRUE(finite_values(one(p)).item<bool>());
