@@ -254,7 +254,7 @@ class Build:
             print(f"{counted(ended, 'document')} had it at the end of the text already; it is not put twice")
 
 
-def main(argv=None, prog="python -m slimpack.data_build"):
+def main(argv=None, prog="slimpack data build"):
     """Builds a dataset as the arguments say. The exit code: 0, 1 for a build that failed on good
     input, 2 for bad input, 130 for Ctrl-C."""
     options = parse(argv, prog)

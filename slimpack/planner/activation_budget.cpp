@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "slimpack/base/human.h"
 #include "slimpack/cost/known_error.h"
@@ -35,7 +36,8 @@ std::optional<ActivationBudget> activation_budget(const Costs& cost, const Stage
   ActivationBudget budget;
   budget.memory = cost.memory;
   budget.reserved_percent = reserved_percent(cost);
-  budget.reserve = Bytes(cost.memory.count() / 100 * budget.reserved_percent);
+  const auto [hundreds, rest] = std::div(cost.memory.count(), std::int64_t{100});
+  budget.reserve = Bytes(hundreds * budget.reserved_percent + rest * budget.reserved_percent / 100);
   budget.gpu = gpu_share(cost, {.placement = {.ranks_per_node = cost.ranks_per_node,
                                               .tensor = cost.tp,
                                               .stages = layout.ranks(),
