@@ -262,7 +262,7 @@ def test_a_mistake_on_the_command_line_is_one_line(capsys, arguments, parts):
         build(*arguments)
     assert end.value.code == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and said.startswith("slimpack: ") and "data_build --help" in said
+    assert said.count("\n") == 1 and said.startswith("slimpack: ") and "data build --help" in said
     for part in parts:
         assert part in said
 
