@@ -6,10 +6,11 @@ from pathlib import Path
 
 from slimpack import IndexedDataset, InvalidInput
 from slimpack.generation.chat import Chat
-from slimpack.generation.texts import BYTE_VOCABULARY, json_of, require_fitting, text_of
+from slimpack.generation.texts import BYTE_VOCABULARY, require_fitting, text_of
 from slimpack.text.documents import decoded, lines_in, require_characters, shortened, value_of
 from slimpack.text.errors import shown
 from slimpack.text.inputs import UNCLEAR_ENDINGS, ending_format, is_object
+from slimpack.text.special_tokens import read_object
 
 OTHER_ENDINGS = (*UNCLEAR_ENDINGS, ".parquet")
 
@@ -93,7 +94,7 @@ def prompt_encoder(target):
     """A function from a text or messages to token ids, by the tokenizer of a target: a folder, or a name on
     the Hub. Where it has a chat template, a text is what a user says."""
     folder = Path(target)
-    vocabulary = json_of(folder / "config.json").get("vocab_size") if folder.is_dir() else None
+    vocabulary = read_object(folder / "config.json").get("vocab_size") if folder.is_dir() else None
     if (folder / "tokenizer.json").exists() or vocabulary == BYTE_VOCABULARY:
         return _encoder(folder, text_of(folder, vocabulary))
     with tempfile.TemporaryDirectory() as saved:

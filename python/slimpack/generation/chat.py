@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from slimpack._planner import InvalidInput
 from slimpack.generation.chat_environment import compiled
-from slimpack.generation.texts import json_of
 from slimpack.text.errors import reading, shown
+from slimpack.text.special_tokens import read_object
 
 CONFIG, FILE, FOLDER = "tokenizer_config.json", "chat_template.jinja", "additional_chat_templates"
 # Names under which a message's reasoning is given. Templates read the first.
@@ -89,7 +89,7 @@ def templates_of(folder):
         found["default"] = read_template(folder / FILE)
     for file in sorted((folder / FOLDER).glob("*.jinja")):
         found[file.name.removesuffix(".jinja")] = read_template(file)
-    return found or templates_in(json_of(folder / CONFIG).get("chat_template"), folder / CONFIG)
+    return found or templates_in(read_object(folder / CONFIG).get("chat_template"), folder / CONFIG)
 
 
 def read_template(file):

@@ -104,15 +104,10 @@ def require_fitting(tokens, vocabulary, positions):
                            "with the model's own tokenizer")
 
 
-def json_of(path):
-    """Of a file in a model's folder; an empty dict where there is none."""
-    return read_object(path)
-
-
 def end_tokens(folder):
     """The tokens that end an answer, as the model's settings name them."""
     for name in ("generation_config.json", "config.json"):
-        ids = json_of(folder / name).get("eos_token_id")
+        ids = read_object(folder / name).get("eos_token_id")
         if ids is None:
             continue
         ids = ids if isinstance(ids, list) else [ids]
