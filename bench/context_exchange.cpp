@@ -71,8 +71,7 @@ class Bench {
                    .layout = step(false).plan.layout,
                    .exchange_context = true,
                    .context = a_.context,
-                   .clock = ClockKind::kVirtual,
-                   .should_stop = {}});
+                   .clock = ClockKind::kVirtual});
     std::vector<Way> ways{{"without", &engine, step(false)},
                           {"with exchange", &engine, step(true)}};
     run_in_turn(ways, tokens_, TrainConfig(), a_.repetitions);

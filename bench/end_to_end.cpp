@@ -232,8 +232,7 @@ void run(const Arguments& a) {
     return EngineOptions{.shape = work.shape,
                          .layout = balanced_layout(cost, work.lengths, stages),
                          .context = a.context,
-                         .pin_threads = true,
-                         .should_stop = {}};
+                         .pin_threads = true};
   };
   Engine one(engine(1)), many(engine(a.ranks));
   const auto with = [&](PlannerKind planner) {

@@ -76,8 +76,7 @@ class Bench {
         engine_({.shape = shape_,
                  .layout = balanced_layout(cost_, lengths_, a.stages),
                  .context = Tokens(a.length),
-                 .clock = ClockKind::kVirtual,
-                 .should_stop = {}}) {}
+                 .clock = ClockKind::kVirtual}) {}
 
   [[nodiscard]] RatedPlan plan(PlannerKind planner, std::optional<Bytes> cap) const {
     PlanOutcome outcome = plan_step({.layout = engine_.options().layout,

@@ -95,17 +95,15 @@ class CountedStep {
   void run_engine(JobProcess* process) {
     // Threads of one engine are tracked by their rank; each process has one.
     const std::int32_t first = process == nullptr ? 0 : process->ranks().front();
-    EngineOptions options{.shape = small_model(layers_),
-                          .dtype = Dtype::kBf16,
-                          .layout = plan_.layout,
-                          .tensor = case_.tensor,
-                          .context = kDocument * 2,
-                          .device = case_.device,
-                          .process = process,
-                          .should_stop = [this, first] {
-                            note(first + tracked_rank());
-                            return false;
-                          }};
+    EngineOptions options{
+        .shape = small_model(layers_),
+        .dtype = Dtype::kBf16,
+        .layout = plan_.layout,
+        .tensor = case_.tensor,
+        .context = kDocument * 2,
+        .device = case_.device,
+        .process = process,
+        .hooks = {.before_action = [this, first] { note(first + tracked_rank()); }}};
     Engine engine(std::move(options));
     static_cast<void>(
         engine.run(plan_, lower(plan_, {&schedule_, 1}), tokens_of(plan_), std::nullopt));

@@ -122,8 +122,7 @@ class Bench {
         .replicas = c.layout.dp,
         .context = a_.context,
         .pin_threads = c.clock == ClockKind::kWall,
-        .clock = c.clock,
-        .should_stop = {}});
+        .clock = c.clock});
   }
 
   [[nodiscard]] RatedPlan planned(const Case& c, const StageLayout& layout) const {

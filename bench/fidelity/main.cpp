@@ -105,8 +105,7 @@ class Bench {
                    .replicas = workload.dp,
                    .context = a_.context,
                    .pin_threads = workload.clock == ClockKind::kWall,
-                   .clock = workload.clock,
-                   .should_stop = {}});
+                   .clock = workload.clock});
     Outcome outcome{.workload = workload};
     std::vector<Way> ways;
     for (const PlanKind& kind : plan_kinds(workload.most_merged)) {

@@ -259,8 +259,7 @@ class Measurement {
                       .context = options_.tokens,
                       .clock = ClockKind::kVirtual,
                       .cp_comm_type = method.context.type,
-                      .links = LinkUse{link_map(links_), method.context.route},
-                      .should_stop = {}});
+                      .links = LinkUse{link_map(links_), method.context.route}});
   }
 
   [[nodiscard]] std::vector<std::vector<std::int64_t>> random_bytes(

@@ -59,7 +59,8 @@ class Communicator {
   /// hold in the order in which they run, which in virtual time is not that of their clocks.
   [[nodiscard]] virtual std::span<const WaitedInput> waited_inputs() const = 0;
 
-  /// Throws if any rank of the job has failed. Does not wait. Every call that waits throws, too.
+  /// Throws if any rank of the job has failed, or the job was asked to stop. Does not wait. Every
+  /// call that waits throws once a rank has failed, too.
   virtual void require_peers() = 0;
 
   /// All ranks of the job.

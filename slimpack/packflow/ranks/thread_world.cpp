@@ -1,6 +1,7 @@
 #include "slimpack/packflow/ranks/thread_world.h"
 
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -14,8 +15,9 @@
 namespace slimpack {
 
 struct ThreadWorld::State {
-  State(const RankGrid& rank_grid, int slots, std::optional<LinkUse> link_use)
-      : grid(rank_grid), links(std::move(link_use)) {
+  State(const RankGrid& rank_grid, int slots, std::optional<LinkUse> link_use,
+        std::function<bool()> stop)
+      : grid(rank_grid), links(std::move(link_use)), should_stop(std::move(stop)) {
     for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
       for (std::int32_t local = 0; local < grid.stages_per_rank; ++local)
         for (auto& of_direction : channels)
@@ -28,6 +30,7 @@ struct ThreadWorld::State {
 
   RankGrid grid;
   std::optional<LinkUse> links;
+  std::function<bool()> should_stop;
   SharedFailure failure;
   std::array<std::vector<std::unique_ptr<ThreadChannel>>, 2> channels;  ///< [direction][inbox]
   std::map<RankGroup, std::unique_ptr<ThreadCollective>> groups;
@@ -51,7 +54,11 @@ class ThreadWorld::Member final : public GroupedCommunicator {
   at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(clock_, waited_); }
   [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override { return waited_; }
 
-  void require_peers() override { state_.failure.require_none(); }
+  void require_peers() override {
+    state_.failure.require_none();
+    if (state_.should_stop && state_.should_stop())
+      throw Interrupted("stopped on request within a step");
+  }
 
  private:
   SenderLink* link() { return link_ ? &*link_ : nullptr; }
@@ -73,8 +80,9 @@ class ThreadWorld::Member final : public GroupedCommunicator {
   std::vector<WaitedInput> waited_;
 };
 
-ThreadWorld::ThreadWorld(const RankGrid& grid, int slots, std::optional<LinkUse> links)
-    : state_(std::make_unique<State>(grid, slots, std::move(links))) {}
+ThreadWorld::ThreadWorld(const RankGrid& grid, int slots, std::optional<LinkUse> links,
+                         std::function<bool()> should_stop)
+    : state_(std::make_unique<State>(grid, slots, std::move(links), std::move(should_stop))) {}
 ThreadWorld::~ThreadWorld() = default;
 
 std::unique_ptr<Communicator> ThreadWorld::communicator(std::int32_t rank, RankClock& clock) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -17,8 +18,10 @@ namespace slimpack {
 class ThreadWorld final : public World {
  public:
   /// `slots` messages fit into each stage's inbox of either direction. `links`: over which messages
-  /// travel in virtual time; nullopt: they take no time.
-  ThreadWorld(const RankGrid& grid, int slots, std::optional<LinkUse> links = std::nullopt);
+  /// travel in virtual time; nullopt: they take no time. Once `should_stop`, require_peers() of any
+  /// rank throws Interrupted; every rank's thread may call it.
+  ThreadWorld(const RankGrid& grid, int slots, std::optional<LinkUse> links = std::nullopt,
+              std::function<bool()> should_stop = {});
   ~ThreadWorld() override;
   ThreadWorld(const ThreadWorld&) = delete;
   ThreadWorld& operator=(const ThreadWorld&) = delete;

@@ -81,7 +81,8 @@ Engine::~Engine() = default;
 
 std::unique_ptr<World> Engine::make_world() const {
   if (options_.process != nullptr) return options_.process->make_world();
-  return std::make_unique<ThreadWorld>(options_.grid(), kChannelSlots, options_.links);
+  return std::make_unique<ThreadWorld>(options_.grid(), kChannelSlots, options_.links,
+                                       options_.should_stop);
 }
 
 std::span<StageParameters> Engine::parameters(std::int32_t rank) {
@@ -103,8 +104,8 @@ void Engine::on_ranks_by(ClockKind kind, const RankWork& work) {
     try {
       RankClock clock(kind, start, &turns, options_.device);
       auto communicator = world->communicator(rank, clock);
-      if (options_.wrap_communicator)
-        communicator = options_.wrap_communicator(rank, std::move(communicator));
+      if (options_.hooks.wrap_communicator)
+        communicator = options_.hooks.wrap_communicator(rank, std::move(communicator));
       work(rank, *communicator, clock);
     } catch (...) {
       world->fail(failure_of(rank));

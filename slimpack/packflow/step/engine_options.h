@@ -19,6 +19,14 @@
 
 namespace slimpack {
 
+/// Watches or disturbs the ranks of a step, on whose threads these are called.
+struct EngineHooks {
+  std::function<void()> before_action = {};
+  /// Puts another communicator before that of a rank, in every step.
+  std::function<std::unique_ptr<Communicator>(std::int32_t rank, std::unique_ptr<Communicator>)>
+      wrap_communicator = {};
+};
+
 struct EngineOptions {
   ModelShape shape;
   Dtype dtype = Dtype::kFp32;
@@ -37,12 +45,10 @@ struct EngineOptions {
   bool deterministic = true;                 ///< the device computes the same bits in every run
   /// Which of the ranks are threads of this process; null = all. Outlives the engine.
   JobProcess* process = nullptr;
-  /// Asked before every action; true ends the step with Interrupted.
-  std::function<bool()> should_stop;
-  /// Puts another communicator before that of a rank, to watch or to disturb what it does; called
-  /// on the rank's thread in every step. None = the rank's own.
-  std::function<std::unique_ptr<Communicator>(std::int32_t rank, std::unique_ptr<Communicator>)>
-      wrap_communicator = {};
+  /// Asked on the ranks' threads before every action and every layer; true ends the step with
+  /// Interrupted. Ignored where `process` is set: several processes agree on a stop between steps.
+  std::function<bool()> should_stop = {};
+  EngineHooks hooks = {};
 
   [[nodiscard]] RankGrid grid() const {
     return {layout.ranks(),

@@ -123,8 +123,7 @@ class RankRunner {
   /// Waits for the action's input and runs it.
   template <class Work>
   void run_action(const Action& action, Work work) {
-    if (rank_.options.should_stop && rank_.options.should_stop())
-      throw Interrupted("stopped on request between two actions of a step");
+    if (rank_.options.hooks.before_action) rank_.options.hooks.before_action();
     // Actions that wait for nobody would otherwise run to the end of the step.
     rank_.communicator.require_peers();
     if (has_input(action, stages()))

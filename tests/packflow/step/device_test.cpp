@@ -100,11 +100,10 @@ std::int64_t actions_of(const Timeline& timeline) {
 /// How often each rank's thread asks for an event from one action to the next.
 class AskedBetweenActions {
  public:
-  /// Before an action, on its rank's thread. RETURNS: false, as a step that nothing stops.
-  bool note() {
+  /// Before an action, on its rank's thread.
+  void note() {
     const std::lock_guard lock(mutex_);
     by_rank_[std::this_thread::get_id()].push_back(pretended_calls_of_thread().asked);
-    return false;
   }
   [[nodiscard]] std::ptrdiff_t ranks() const { return std::ssize(by_rank_); }
   /// But for a rank's first action: it has none before it.
@@ -127,7 +126,7 @@ TEST(Device, RanksHaveQueuesOfTheirOwnAndRunAheadOfThemByOneAction) {
   EngineOptions options = engine_options(step);
   options.device = kPretended;
   AskedBetweenActions asked;
-  options.should_stop = [&asked] { return asked.note(); };
+  options.hooks.before_action = [&asked] { asked.note(); };
   const std::int64_t queues = pretended_calls().queues;
   Engine engine(options);
   EXPECT_EQ(pretended_calls().queues - queues, 2);
@@ -161,10 +160,7 @@ StepOutcome run_on_processes(const SmallStep& step, std::int64_t& most_waits) {
       options.device = kPretended;
       options.process = &job.process(rank);
       std::vector<std::int64_t> waits;
-      options.should_stop = [&] {
-        waits.push_back(pretended_calls_of_thread().waits);
-        return false;
-      };
+      options.hooks.before_action = [&] { waits.push_back(pretended_calls_of_thread().waits); };
       Engine engine(options);
       Rng rng(11);
       const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);

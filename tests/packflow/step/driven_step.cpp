@@ -207,8 +207,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
                  .context = shape.max_positions,
                  .cp_comm_type = comm_type_of(step),
                  .device = find_device(device_of(step)),
-                 .process = process,
-                 .should_stop = {}});
+                 .process = process});
   load_parameters(engine, read_safetensors(step.text("weights")), "weights");
   TrainConfig train;
   train.learning_rate = train.min_learning_rate = 1e-3;

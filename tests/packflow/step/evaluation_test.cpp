@@ -108,9 +108,8 @@ TEST(Evaluation, ThatARankEndsLeavesTheEngineSound) {
   const SmallStep step = sliced_step(small_shape(3), Dtype::kFp32, 3, lengths, 3, Tokens(16));
   std::atomic<int> left = 1 << 20;
   EngineOptions options = testing::engine_options(step);
-  options.should_stop = [&left]() -> bool {
+  options.hooks.before_action = [&left] {
     if (--left == 0) throw std::out_of_range("the cause");
-    return false;
   };
   Engine engine(options);
   Rng rng(1);

@@ -54,11 +54,8 @@ class Faults final : public CommunicatorWatch {
       : grid_(grid), schedules_(schedules), ranks_(static_cast<std::size_t>(grid.ranks())) {}
 
   void put_into(EngineOptions& options) {
-    options.should_stop = [this] {
-      before_action();
-      return false;
-    };
-    options.wrap_communicator = [this](std::int32_t rank, std::unique_ptr<Communicator> own) {
+    options.hooks.before_action = [this] { before_action(); };
+    options.hooks.wrap_communicator = [this](std::int32_t rank, std::unique_ptr<Communicator> own) {
       begin(rank);
       return watched_by(*this)(rank, std::move(own));
     };

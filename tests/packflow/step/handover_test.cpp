@@ -82,7 +82,7 @@ TEST(Handover, NobodyWritesToWhatOthersMayRead) {
         const RandomRun run = random_run(rng);
         EngineOptions options = run.options(rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kBf16);
         SharedTensors shared(options.grid().ranks());
-        options.wrap_communicator = testing::watched_by(shared);
+        options.hooks.wrap_communicator = testing::watched_by(shared);
         Engine engine(options);
         const TrainConfig config;
         static_cast<void>(run.run(engine, OptimizerUpdate{config, 0}));

@@ -169,7 +169,9 @@ TEST(SplitBackward, OfAStepThatFailsLeavesNoOperandsBehind) {
       actions.push_back({action.stage, Pass::kWeightGradient, action.pack});
   std::size_t left = before_weights + 1;
   EngineOptions options = engine_options(step);
-  options.should_stop = [&left] { return --left == 0; };
+  options.hooks.before_action = [&left] {
+    if (--left == 0) throw Interrupted("before the weight gradients");
+  };
   Engine engine(options);
   Rng rng(11);
   const StepTokens tokens = random_tokens(rng, step.cost.shape, lengths());

@@ -120,7 +120,7 @@ TEST(VirtualMemory, IsThatOfTheClocksAndNotOfTheOrderInWhichThreadsRun) {
   LateRank late(kPacks);
   EngineOptions options = testing::engine_options(step);
   options.clock = ClockKind::kVirtual;
-  options.wrap_communicator = testing::watched_by(late);
+  options.hooks.wrap_communicator = testing::watched_by(late);
   Engine engine(options);
   Rng rng(1);
   const StepTokens tokens = testing::random_tokens(rng, step.cost.shape, step.plan.lengths);

@@ -224,7 +224,7 @@ class WatchedCommunicator final : public Communicator {
   std::map<Collective*, Collective> groups_;
 };
 
-/// For EngineOptions::wrap_communicator.
+/// For EngineHooks::wrap_communicator.
 inline auto watched_by(CommunicatorWatch& watch) {
   return [&watch](std::int32_t rank, std::unique_ptr<Communicator> communicator) {
     return std::make_unique<WatchedCommunicator>(std::move(communicator), watch, rank);
