@@ -250,6 +250,8 @@ def test_bad_input_is_found_while_a_tokenizer_is_trained(refused, tmp_path):
      ["not allowed"]),
     (["--from", "x", "--out", "c", "--train-tokenizer", "256"], ["'256'", "give 257"]),
     (["--from", "x", "--out", "c", "--train-tokenizer", "many"], ["'many'", "give 257"]),
+    (["--from", "x", "--out", "c", "--train-tokenizer", "9" * 14],
+     [f"'{'9' * 14}' is no size of a vocabulary; give 257 to 16777216"]),
     (["--from", "x", "--out", "c/", "--tokenizer", "t"], ["'c/' is a folder", "'c/corpus'"]),
     (["--from", "x", "--out", "c", "--tokenizer", "t", "--processes", "0"], ["'0'", "1 to 1024"]),
     (["--from", "x", "--out", "c", "--tokenizer", "t", "--format", "csv"], ["'csv'", "parquet"]),
