@@ -1,4 +1,5 @@
-// Counts what a program asks of libtorch: operators that a device would launch a kernel for.
+// Counts what a program asks of libtorch: operators that a device would launch a kernel for, and
+// the bytes that they read and write.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +10,18 @@
 
 namespace slimpack {
 
-/// By operator's name, how often the calling thread has launched it since it began.
-using OperatorCounts = std::map<std::string, std::int64_t>;
+struct OperatorUse {
+  std::int64_t launches = 0;
+  /// Every argument that the operator reads and every result, each once: what a kernel moves that
+  /// keeps nothing in caches from one launch to the next. An operator that picks rows moves those
+  /// rows alone.
+  std::int64_t bytes = 0;
+
+  bool operator==(const OperatorUse&) const = default;
+};
+
+/// By operator's name, what the calling thread has launched since it began.
+using OperatorCounts = std::map<std::string, OperatorUse>;
 
 /// From now on counts, on all threads, what is dispatched on tensors of the device. Of nested calls
 /// the outermost counts that has a kernel of its own: not what is composed of other operators, and
@@ -19,7 +30,7 @@ using OperatorCounts = std::map<std::string, std::int64_t>;
 void count_operators(at::Device device);
 
 [[nodiscard]] const OperatorCounts& counts_of_thread();
-[[nodiscard]] std::int64_t sum_of(const OperatorCounts& counts);
+[[nodiscard]] std::int64_t launches_of(const OperatorCounts& counts);
 
 /// What `later` has beyond `earlier`, without zeros.
 [[nodiscard]] OperatorCounts difference(const OperatorCounts& later, const OperatorCounts& earlier);

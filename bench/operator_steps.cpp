@@ -13,41 +13,25 @@
 namespace slimpack {
 namespace {
 
-constexpr Tokens kDocument{48};  // counts do not depend on it; no multiple of the ranks' stripes
-constexpr std::int64_t kVocabulary = 61;
-
-ModelShape small_model(std::int64_t layers) {
-  ModelShape s;
-  s.hidden_size = 64;
-  s.intermediate_size = 96;
-  s.num_layers = layers;
-  s.num_heads = 4;
-  s.num_kv_heads = 2;
-  s.head_dim = 16;
-  s.vocab_size = kVocabulary;
-  s.max_positions = Tokens(4096);
-  return s;
-}
-
 /// Two MicroPacks a pass.
 PackPlan packs_of(const OperatorCase& c) {
   PackPlan packs;
   if (c.sliced) {
-    const Slice first{SequenceId(0), Tokens(0), kDocument},
-        second{SequenceId(0), kDocument, kDocument * 2};
+    const Slice first{SequenceId(0), Tokens(0), c.document},
+        second{SequenceId(0), c.document, c.document * 2};
     return {{{{first}}, {{second}}}, {{{second}}, {{first}}}};
   }
   packs.forward.resize(2);
   for (std::int64_t d = 0; d < 2 * c.documents; ++d)
     packs.forward[static_cast<std::size_t>(d / c.documents)].slices.push_back(
-        {SequenceId(static_cast<std::int32_t>(d)), Tokens(0), kDocument});
+        {SequenceId(static_cast<std::int32_t>(d)), Tokens(0), c.document});
   packs.backward = packs.forward;
   return packs;
 }
 
 StepPlan plan_of(const OperatorCase& c, std::int64_t layers) {
   const auto documents = static_cast<std::size_t>(c.sliced ? 1 : 2 * c.documents);
-  StepPlan plan{SequenceLengths(documents, c.sliced ? kDocument * 2 : kDocument), {}, {}, {}};
+  StepPlan plan{SequenceLengths(documents, c.sliced ? c.document * 2 : c.document), {}, {}, {}};
   for (std::int32_t s = 0; s <= c.stages; ++s)
     plan.layout.layer_begin.push_back(static_cast<std::int32_t>(layers) * s / c.stages);
   ReplicaPlan& replica = plan.replicas.emplace_back();
@@ -58,25 +42,27 @@ StepPlan plan_of(const OperatorCase& c, std::int64_t layers) {
   return plan;
 }
 
-StepTokens tokens_of(const StepPlan& plan) {
+StepTokens tokens_of(const StepPlan& plan, std::int64_t vocabulary) {
   Rng rng(1);
   std::vector<std::vector<std::int64_t>> tokens;
   for (const Tokens length : plan.lengths) {
     auto& document = tokens.emplace_back();
     for (std::int64_t t = 0; t < length.count(); ++t)
-      document.push_back(static_cast<std::int64_t>(rng.below(kVocabulary)));
+      document.push_back(
+          static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(vocabulary))));
   }
-  return make_step_tokens(tokens, kVocabulary);
+  return make_step_tokens(tokens, vocabulary);
 }
 
 class CountedStep {
  public:
   CountedStep(const OperatorCase& c, std::int64_t layers)
       : case_(c),
-        layers_(layers),
         plan_(plan_of(c, layers)),
         schedule_(c.sliced ? sliced_one_f_one_b(plan_.replicas[0].packs, c.stages, 1)
-                           : one_f_one_b(plan_.replicas[0].packs, c.stages)) {}
+                           : one_f_one_b(plan_.replicas[0].packs, c.stages)) {
+    case_.shape.num_layers = layers;
+  }
 
   Moments run() {
     if (!case_.processes) {
@@ -96,17 +82,17 @@ class CountedStep {
     // Threads of one engine are tracked by their rank; each process has one.
     const std::int32_t first = process == nullptr ? 0 : process->ranks().front();
     EngineOptions options{
-        .shape = small_model(layers_),
+        .shape = case_.shape,
         .dtype = Dtype::kBf16,
         .layout = plan_.layout,
         .tensor = case_.tensor,
-        .context = kDocument * 2,
+        .context = case_.document * 2,
         .device = case_.device,
         .process = process,
         .hooks = {.before_action = [this, first] { note(first + tracked_rank()); }}};
     Engine engine(std::move(options));
-    static_cast<void>(
-        engine.run(plan_, lower(plan_, {&schedule_, 1}), tokens_of(plan_), std::nullopt));
+    static_cast<void>(engine.run(plan_, lower(plan_, {&schedule_, 1}),
+                                 tokens_of(plan_, case_.shape.vocab_size), std::nullopt));
   }
 
   void note(std::int32_t rank) {
@@ -115,7 +101,6 @@ class CountedStep {
   }
 
   OperatorCase case_;
-  std::int64_t layers_;
   StepPlan plan_;
   Schedule schedule_;
   std::mutex mutex_;
@@ -123,6 +108,19 @@ class CountedStep {
 };
 
 }  // namespace
+
+ModelShape small_model() {
+  ModelShape s;
+  s.hidden_size = 64;
+  s.intermediate_size = 96;
+  s.num_layers = 1;
+  s.num_heads = 4;
+  s.num_kv_heads = 2;
+  s.head_dim = 16;
+  s.vocab_size = 61;
+  s.max_positions = Tokens(4096);
+  return s;
+}
 
 Moments count_step(const OperatorCase& c, std::int64_t layers) {
   return CountedStep(c, layers).run();

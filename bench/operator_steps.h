@@ -9,13 +9,19 @@
 
 #include "bench/operator_counts.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/model_shape.h"
 #include "tests/packflow/support/pretended_device.h"
 
 namespace slimpack {
 
+/// A model whose operators are counted: how many they are does not depend on its sizes.
+[[nodiscard]] ModelShape small_model();
+
 /// What the actions of a step work on.
 struct OperatorCase {
   at::Device device;
+  ModelShape shape = small_model();
+  Tokens document{48};  ///< of a whole document, or of a slice; no multiple of the ranks' stripes
   bool sliced = false;  ///< one document in two slices; else each MicroPack has whole documents
   std::int64_t documents = 1;
   Recompute recompute = Recompute::kElementwise;
@@ -33,7 +39,7 @@ struct Moment {
 /// By rank, before each of its actions.
 using Moments = std::map<std::int32_t, std::vector<Moment>>;
 
-/// Runs a step of a model of `layers` layers with two MicroPacks a pass: forward comes first.
+/// Runs a step of the model with `layers` layers and two MicroPacks a pass: forward comes first.
 [[nodiscard]] Moments count_step(const OperatorCase& c, std::int64_t layers);
 
 /// What the first rank's action `index` asks for.

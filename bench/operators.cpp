@@ -9,10 +9,12 @@
 #include <ATen/Parallel.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "bench/operator_bytes.h"
 #include "bench/operator_steps.h"
 #include "bench/program.h"
 #include "slimpack/base/file.h"
@@ -25,7 +27,8 @@ namespace {
 using testing::kPretended;
 
 struct Arguments {
-  bool names = false;
+  bool names = false, bytes = false;
+  std::string model = SLIMPACK_SOURCE_DIR "/bench/data/llama_1b.json";
   std::string json;
 };
 
@@ -36,7 +39,7 @@ struct LayerCost {
   OperatorCounts operators;
   double allocations = 0;
   [[nodiscard]] double launches() const {
-    return static_cast<double>(sum_of(operators)) / (kMoreLayers - kFewLayers);
+    return static_cast<double>(launches_of(operators)) / (kMoreLayers - kFewLayers);
   }
 };
 
@@ -112,9 +115,9 @@ void print_names(const Row& row) {
   all.insert(row.backward.operators.begin(), row.backward.operators.end());
   const auto per_layer = [](const OperatorCounts& counts, const std::string& name) {
     const auto it = counts.find(name);
-    return it == counts.end()
-               ? std::string("–")
-               : fmt::format("{:g}", static_cast<double>(it->second) / (kMoreLayers - kFewLayers));
+    return it == counts.end() ? std::string("–")
+                              : fmt::format("{:g}", static_cast<double>(it->second.launches) /
+                                                        (kMoreLayers - kFewLayers));
   };
   for (const auto& [name, times] : all)
     table.add_row(
@@ -122,7 +125,42 @@ void print_names(const Row& row) {
   fmt::print("\n{}", table.text());
 }
 
+void print_bytes(const Arguments& a) {
+  const ModelShape shape = read_model_shape(a.model);
+  Table table({{"recomputation", Align::kLeft},
+               {"part", Align::kLeft},
+               {"elementwise"},
+               {"products"},
+               {"attention"}});
+  nlohmann::json json;
+  for (const Recompute recompute :
+       {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull}) {
+    const TokenBytes bytes = count_token_bytes(shape, recompute);
+    const std::string policy(to_string(recompute));
+    const auto add = [&](const char* part, const KindBytes& kinds) {
+      const auto kb = [](double value) { return fmt::format("{:.1f}", value / 1e3); };
+      table.add_row({policy, part, kb(kinds.elementwise), kb(kinds.products), kb(kinds.attention)});
+      json["by_part"][policy][part] = {{"elementwise", kinds.elementwise},
+                                       {"products", kinds.products},
+                                       {"attention", kinds.attention}};
+    };
+    add("layer, forward", bytes.layer_forward);
+    add("layer, backward", bytes.layer_backward);
+    add("head", bytes.head);
+    json["layer_bytes_per_token"][policy] =
+        bytes.layer_forward.elementwise + bytes.layer_backward.elementwise;
+    json["head_bytes_per_token"][policy] = bytes.head.elementwise;
+  }
+  fmt::print(
+      "KB that operators read and write for a token, by layer and pass, as on a GPU; the\n"
+      "head is embedding, head and loss in both passes. Fusing removes elementwise ones\n"
+      "alone. {}\n\n{}",
+      std::filesystem::path(a.model).filename().string(), table.text());
+  if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
+}
+
 void run(const Arguments& a) {
+  if (a.bytes) return print_bytes(a);
   Table table({{"device", Align::kLeft},
                {"documents", Align::kLeft},
                {"recomputation", Align::kLeft},
@@ -179,6 +217,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Operators, allocations and waits of a layer by pass.", "operators"};
   slimpack::Arguments arguments;
   app.add_flag("--names", arguments.names, "Say which operators the first row has");
+  app.add_flag("--bytes", arguments.bytes, "Sum the bytes of operators for a token instead");
+  app.add_option("--model", arguments.model, "config.json of the model whose bytes are summed");
   app.add_option("--json", arguments.json, "Write the figures here");
   return slimpack::run_benchmark(app, argc, argv, [&] { slimpack::run(arguments); });
 }

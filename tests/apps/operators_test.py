@@ -20,6 +20,15 @@ def counted(tmp_path_factory):
     return cases
 
 
+@pytest.fixture(scope="module")
+def token_bytes(tmp_path_factory):
+    """Bytes of elementwise operators for a token of Llama 1.2B in bf16."""
+    file = tmp_path_factory.mktemp("operators") / "bytes.json"
+    subprocess.run([BUILD / "bench" / "operators", "--bytes", "--json", file], check=True,
+                   timeout=300, stdout=subprocess.DEVNULL)
+    return json.loads(file.read_text())
+
+
 def case_of(counted, tp):
     [case] = [c for c in counted if c["tp"] == tp and WHOLE.items() <= c.items()]
     return case
@@ -47,3 +56,16 @@ def test_tensor_parallel_rows_take_as_many_operators_for_any_number_of_ranks(cou
     two, four = case_of(counted, 2), case_of(counted, 4)
     for figure, scatters in (("forward_per_layer", 2), ("backward_per_layer", 2)):
         assert four[figure] - two[figure] == 2 * scatters, figure
+
+
+def test_products_move_the_bytes_that_their_shapes_say(token_bytes):
+    """Forward: the inputs and outputs of qkv, o, gate and up, down; o and down also read the
+    residual. Backward: dy, w -> dx and x, dy -> dw of the same four, without what does not grow with
+    tokens; under kFull qkv and gate and up run again."""
+    hidden, q, kv, ffn = 2048, 32 * 64, 8 * 64, 8192
+    qkv, o, gate_up, down = q + 2 * kv + hidden, q + hidden, hidden + 2 * ffn, ffn + hidden
+    forward = 2 * (qkv + o + gate_up + down + 2 * hidden)
+    backward = 2 * 2 * (qkv + o + gate_up + down)
+    parts = token_bytes["by_part"]["elementwise"]
+    assert parts["layer, forward"]["products"] == forward
+    assert parts["layer, backward"]["products"] == backward
