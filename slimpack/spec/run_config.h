@@ -98,10 +98,15 @@ struct TrainConfig {
   double clip_norm = 1.0;  ///< global gradient norm; 0 = no clipping
   ClockKind clock = ClockKind::kWall;
   DeviceKind device = DeviceKind::kCpu;
-  bool deterministic = true;  ///< a GPU computes the same bits in every run
+  /// Whether a GPU computes the same bits in every run, with a slower attention backward; nullopt =
+  /// it need not. CPUs always do.
+  std::optional<bool> deterministic;
   /// A hardware file: in virtual time messages take as long as over its links. Empty = no time.
   std::filesystem::path links;
 
+  [[nodiscard]] bool same_bits() const {
+    return deterministic.value_or(device == DeviceKind::kCpu);
+  }
   bool operator==(const TrainConfig&) const = default;
 };
 

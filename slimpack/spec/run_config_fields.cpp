@@ -200,14 +200,21 @@ ConfigField stages_per_rank() {
           print};
 }
 
+constexpr std::string_view kFlagOrAuto = "true, false or \"auto\"";
+
+/// nullopt = "auto".
+std::optional<bool> read_flag_or_auto(const ConfigEntry& entry) {
+  if (const auto* flag = std::get_if<bool>(&entry.value)) return *flag;
+  const auto* text = std::get_if<std::string>(&entry.value);
+  if (text == nullptr || *text != "auto") refuse(entry, std::string(kFlagOrAuto));
+  return std::nullopt;
+}
+
 ConfigField spread_vocabulary() {
-  const std::string rule = "true, false or \"auto\"";
-  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
-    const auto* text = std::get_if<std::string>(&entry.value);
-    const auto* flag = std::get_if<bool>(&entry.value);
-    if (flag == nullptr && (text == nullptr || *text != "auto")) refuse(entry, rule);
-    config.parallel.chooses_vocabulary = flag == nullptr;
-    config.parallel.spread_vocabulary = flag != nullptr && *flag;
+  const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
+    const std::optional<bool> flag = read_flag_or_auto(entry);
+    config.parallel.chooses_vocabulary = !flag;
+    config.parallel.spread_vocabulary = flag.value_or(false);
   };
   const auto print = [](const RunConfig& config) {
     return fmt::format("spread_vocabulary = {}", config.parallel.chooses_vocabulary  ? "\"auto\""
@@ -217,7 +224,7 @@ ConfigField spread_vocabulary() {
   return {"parallel",
           "spread_vocabulary",
           "embedding and head on all pipeline ranks, each a part; auto = as suits the step",
-          rule,
+          std::string(kFlagOrAuto),
           assign,
           print};
 }
@@ -237,6 +244,23 @@ ConfigField speed() {
       rule,
       assign,
       print};
+}
+
+ConfigField deterministic() {
+  const auto assign = [](RunConfig& config, const ConfigEntry& entry) {
+    config.train.deterministic = read_flag_or_auto(entry);
+  };
+  const auto print = [](const RunConfig& config) -> std::string {
+    const std::optional<bool> given = config.train.deterministic;
+    return given ? fmt::format("deterministic = {}", *given) : "deterministic = \"auto\"";
+  };
+  return {"train",
+          "deterministic",
+          "the same bits in every run; on a GPU attention's backward is slower then, and auto = "
+          "false",
+          std::string(kFlagOrAuto),
+          assign,
+          print};
 }
 
 std::vector<ConfigField> train_fields() {
@@ -267,9 +291,7 @@ std::vector<ConfigField> train_fields() {
              &T::clock, std::array{ClockKind::kWall, ClockKind::kVirtual}),
       choice({"train", "device", "cuda: one GPU for each process"}, &R::train, &T::device,
              std::array{DeviceKind::kCpu, DeviceKind::kCuda}),
-      flag({"train", "deterministic",
-            "a GPU computes the same bits in every run, with a slower attention backward"},
-           &R::train, &T::deterministic),
+      deterministic(),
       shipped({"train", "links", "hardware file whose links slow messages, in virtual time"},
               &R::train, &T::links, kShippedHardware, true),
   };

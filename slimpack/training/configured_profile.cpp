@@ -31,7 +31,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
     options.gpu = gpu_memory(config.hardware.value_or(HardwareSpec()));
   options.tp = p.tp;
   options.device = find_device(config.train.device);
-  options.deterministic = config.train.deterministic;
+  options.deterministic = config.train.same_bits();
   options.most_merged = std::min(config.plan.most_merged, p.dp);
   options.cp_comm_type = p.cp_comm_type;
   options.clock = config.train.clock;

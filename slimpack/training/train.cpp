@@ -45,16 +45,21 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
   for (std::int32_t s = 0; s < options.layout.stages(); ++s)
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
   const std::int32_t per_rank = options.layout.stages_per_rank;
-  std::string chunks = per_rank > 1 ? fmt::format(" with {} stages each", per_rank) : "";
-  if (options.layout.spread_vocabulary) chunks += ", which share the vocabulary,";
+  std::string held = per_rank > 1 ? fmt::format(" with {} stages each", per_rank) : "";
+  if (options.layout.spread_vocabulary) held += ", which share the vocabulary,";
   listener.note(
       "model",
       fmt::format("{} parameters, {} layers on pp {}{} × dp {} × tp {} ({} on {}), {}; times by "
                   "the {} clock",
                   human_count(static_cast<double>(options.shape.parameters())), layers,
-                  options.layout.ranks(), chunks, options.replicas, options.tensor,
+                  options.layout.ranks(), held, options.replicas, options.tensor,
                   options.process == nullptr ? "threads" : "processes", options.device.str(),
                   to_string(options.dtype), to_string(options.clock)));
+  if (!options.device.is_cpu())
+    listener.note("model", options.deterministic
+                               ? "runs repeat bit by bit, with a slower attention backward"
+                               : "runs repeat up to rounding; train.deterministic = true fixes the "
+                                 "order of sums, with a slower attention backward");
   const std::vector<Tokens> documents = run.dataset().lengths();
   listener.note("data", long_documents_text(documents, configured_sequences(config.data)));
   for (const std::string& change : run.changed_settings()) listener.note("resume", change);

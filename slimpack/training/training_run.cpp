@@ -104,7 +104,7 @@ std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& s
                     .cp_comm_type = config.parallel.cp_comm_type,
                     .links = configured_links(config),
                     .device = find_device(config.train.device),
-                    .deterministic = config.train.deterministic,
+                    .deterministic = config.train.same_bits(),
                     .process = agreement.process(),
                     .should_stop = agreement.alone() ? agreement.should_stop() : nullptr});
   if (start.checkpoint) {

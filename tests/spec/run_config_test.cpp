@@ -60,6 +60,7 @@ beta1 = 0.8
 beta2 = 0
 epsilon = 1e-6
 clip_norm = 0
+deterministic = false
 [evaluation]
 prefix = "d/held-out"
 every = 50
@@ -108,6 +109,7 @@ TEST(RunConfig, EveryKeyIsRead) {
                     .beta2 = 0.0,
                     .epsilon = 1e-6,
                     .clip_norm = 0.0,
+                    .deterministic = false,
                     .links = {}};
   expected.evaluation = {"/base/d/held-out", 50, Tokens(4096)};
   expected.parallel = {{.pp = 4, .dp = 3, .tp = 2}};
@@ -179,6 +181,20 @@ TEST(RunConfig, OverridesWinOverTheFileAndLaterOnesOverEarlierOnes) {
   EXPECT_EQ(config.train.learning_rate, 1e-3);
   ASSERT_TRUE(config.hardware.has_value());
   EXPECT_EQ(config.hardware->peak_flops, 1e12);
+}
+
+TEST(RunConfig, OnlyAGpuMayRoundOtherwiseInEveryRunUnlessItIsSaid) {
+  const auto same_bits = [](const std::string& device, const std::string& asked) {
+    return parse(kModel, {"train.device=" + device, "train.deterministic=" + asked})
+        .train.same_bits();
+  };
+  EXPECT_TRUE(parse(kModel).train.same_bits());
+  EXPECT_FALSE(parse(kModel, {"train.device=cuda"}).train.same_bits());
+  for (const char* device : {"cpu", "cuda"}) {
+    EXPECT_TRUE(same_bits(device, "true"));
+    EXPECT_FALSE(same_bits(device, "false"));
+    EXPECT_EQ(same_bits(device, "\"auto\""), device == std::string("cpu"));
+  }
 }
 
 TEST(RunConfig, SpeedsAreNumbersByRank) {
@@ -367,6 +383,8 @@ const Bad kBad[] = {
     {"a = 1979-05-7T\"b\xef\xbb\xbb", "run.toml:1: not valid TOML"},
     {"[model]\nconfig=\"m\"\n[train]\nlearning_rate = 1e-5\nmin_learning_rate = 3e-5",
      "train.min_learning_rate is 3e-05, above train.learning_rate, 1e-05"},
+    {"[train]\ndeterministic = \"yes\"",
+     "train.deterministic is \"yes\", must be true, false or \"auto\""},
     {"[train]\nsteps = 3.0", "train.steps is 3.0, must be an integer"},
     {"[train]\nsteps = 1e2", "train.steps is 1e2, must be an integer"},
     {"[train]\n  steps  =  +1_0.5E+1  # ten", "train.steps is +1_0.5E+1, must be an integer"},

@@ -66,6 +66,9 @@ class PartBench {
 
   [[nodiscard]] StageParameters& parameters() { return parameters_; }
 
+  /// Keeps a device at work for half of the profile's budget, at least once; does nothing on a CPU.
+  /// A GPU that was idle runs at clocks that a step of seconds does not reach.
+  void heat(const ProfilePoint& point);
   [[nodiscard]] PassTimes run(const ProfilePoint& point,
                               Recompute recompute = Recompute::kElementwise);
   /// Runs each point four to nine times, for about `share` of wall time, and keeps the median of

@@ -91,8 +91,10 @@ std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
                                                  const ProfileRank& rank) {
   constexpr int kTurns = 4;
   PartBench bench(options, rank, PartBench::Part::kLayer);
+  const std::vector<Tokens> sizes = linear_sizes(options, kSmallSizes);
+  bench.heat({sizes.back(), Tokens(0)});
   std::vector<EdgeMeasurement> times;
-  for (const Tokens measured : linear_sizes(options, kSmallSizes)) {
+  for (const Tokens measured : sizes) {
     const auto run = [&](Recompute recompute) {
       return bench.run({measured, Tokens(0)}, recompute).backward;
     };
