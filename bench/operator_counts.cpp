@@ -83,6 +83,7 @@ bool launches(const c10::OperatorHandle& op) {
   constexpr std::array<std::string_view, 3> kNothing{"aten::record_stream", "aten::resize_",
                                                      "aten::_local_scalar_dense"};
   const std::string& name = op.schema().name();
+  if (name.starts_with("slimpack::")) return true;  // a fused kernel
   const auto& returns = op.schema().returns();
   if (std::ranges::find(kNothing, name) != kNothing.end() || name.starts_with("aten::empty"))
     return false;

@@ -24,6 +24,7 @@ LAYERS = [
     ["schedule", "solver", "baselines"],
     ["sim"],
     ["packflow/device"],
+    ["packflow/fused"],
     ["packflow/ranks"],
     ["packflow/parameters"],
     ["packflow/kernels"],

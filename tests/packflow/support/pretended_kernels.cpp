@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/composed_attention.h"
 #include "tests/packflow/support/pretended_device.h"
 
@@ -144,6 +145,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_fused_rms_norm", fused_rms_norm);
   m.impl("_fused_rms_norm_backward", fused_rms_norm_backward);
   m.impl("addmm.dtype_out", addmm_widened);
+}
+
+TORCH_LIBRARY_IMPL(slimpack, PrivateUse1, m) {
+  fused::implement(m, fused::loop_launchers());
 }
 
 }  // namespace
