@@ -376,6 +376,14 @@ Tokens head_block(const ModelShape& shape, DeviceKind device) {
   return Tokens(std::clamp<std::int64_t>(logits / shape.vocab_size, gpu ? 2048 : 64, 4096));
 }
 
+bool fused_head_takes(const ModelShape& shape) {
+  return shape.vocab_size % 8 == 0;
+}
+
+Tokens fused_head_block(const ModelShape& shape) {
+  return head_block(shape, DeviceKind::kCuda) * 4;
+}
+
 Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
                      Tokens tokens) {
   Bytes sum;

@@ -6,14 +6,12 @@
 
 #include <cstdint>
 
+#include "slimpack/packflow/kernels/cross_entropy.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
-
-/// Target of a row without one: the last token of a sequence.
-inline constexpr std::int64_t kNoTarget = -1;
 
 struct HeadResult {
   at::Tensor dx_TH;

@@ -13,6 +13,7 @@
 
 #include "slimpack/packflow/device/optional_operator.h"
 #include "slimpack/packflow/device/tensor.h"
+#include "slimpack/packflow/fused/fused.h"
 
 namespace slimpack {
 namespace {
@@ -59,6 +60,7 @@ Normalized rms_normalize(const at::Tensor& x, double eps, const at::Tensor& rstd
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const Parameter& weight, double eps) {
+  if (fused::takes_norm(x, weight.value)) return fused::rms_norm(x, weight.value, eps);
   return rms_normalize(x, eps).n.mul_(weight.value);
 }
 

@@ -26,6 +26,19 @@ void rotate_into(const at::Tensor& x, const RopeRows& rows, double sign, const a
   out_halves.select(-2, 1).addcmul_(halves.select(-2, 0), rows.sin, sign);
 }
 
+/// All that attention takes of a projection, or its gradients.
+void rotate_into(const fused::Heads& heads, const RopeRows& rows, double sign,
+                 const fused::Heads& to) {
+  const fused::Angles angles{rows.cos, rows.sin};
+  if (fused::takes_heads(heads, angles, to)) {
+    fused::rope(heads, angles, sign, to);
+    return;
+  }
+  rotate_into(heads.q_TND, rows, sign, to.q_TND);
+  rotate_into(heads.k_TGD, rows, sign, to.k_TGD);
+  if (to.v_TGD.defined()) to.v_TGD.copy_(heads.v_TGD);
+}
+
 at::Tensor llama3_scaled(const RopeScaling& scaling, const at::Tensor& inverse) {
   const auto positions = static_cast<double>(scaling.original_max_positions);
   const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
@@ -124,6 +137,18 @@ at::Tensor rotate(const at::Tensor& x, const RopeRows& rows) {
 
 void rotate(const at::Tensor& x, const RopeRows& rows, const at::Tensor& out) {
   rotate_into(x, rows, 1.0, out);
+}
+
+bool rotation_copies_values(const at::Tensor& v_TGD) {
+  return fused::are_there_for(v_TGD);
+}
+
+void rotate(const fused::Heads& heads, const RopeRows& rows, const fused::Heads& out) {
+  rotate_into(heads, rows, 1.0, out);
+}
+
+void rotate_back(const fused::Heads& gradients, const RopeRows& rows, const fused::Heads& out) {
+  rotate_into(gradients, rows, -1.0, out);
 }
 
 void rotate_back(const at::Tensor& dy, const RopeRows& rows, const at::Tensor& out) {

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "slimpack/packflow/fused/fused.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/row_share.h"
 #include "slimpack/spec/dtype.h"
@@ -57,5 +58,12 @@ void rotate(const at::Tensor& x, const RopeRows& rows, const at::Tensor& out);
 
 /// The transposed map: gradient of the input from that of the output, written to `out`.
 void rotate_back(const at::Tensor& dy, const RopeRows& rows, const at::Tensor& out);
+
+/// Whether a copy of v costs nothing beside the rotation of q and k: one kernel does all of it.
+[[nodiscard]] bool rotation_copies_values(const at::Tensor& v_TGD);
+/// Rotates q and k, and copies v where `out` has it.
+void rotate(const fused::Heads& heads, const RopeRows& rows, const fused::Heads& out);
+/// Their gradients back.
+void rotate_back(const fused::Heads& gradients, const RopeRows& rows, const fused::Heads& out);
 
 }  // namespace slimpack

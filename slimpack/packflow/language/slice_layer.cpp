@@ -60,7 +60,7 @@ at::Tensor attend(const SlicePass& pass, const at::Tensor& q_TND, const KeysValu
 
 at::Tensor attention_block(const SlicePass& pass, const DecoderLayerWeights& weights,
                            std::size_t layer, const at::Tensor& x_TH) {
-  Projections raw = split_qkv(
+  fused::Heads raw = split_qkv(
       linear(normed(pass, x_TH, weights.attention_norm_H), parameter(weights.qkv.whole_OI(), x_TH),
              parameter(weights.qkv_bias_O, x_TH)),
       pass.shape);

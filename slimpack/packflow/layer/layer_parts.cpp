@@ -5,6 +5,8 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
 
+#include <algorithm>
+
 #include "slimpack/packflow/kernels/linear.h"
 
 namespace slimpack {
@@ -22,7 +24,7 @@ struct GateUp {
 
 }  // namespace
 
-Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
+fused::Heads split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
   const auto part = [&](std::int64_t begin, std::int64_t heads) {
     return qkv_TO.narrow(1, begin, heads * s.head_dim).unflatten(1, {heads, s.head_dim});
   };
@@ -48,8 +50,12 @@ at::Tensor gated(const std::vector<at::Tensor>& gate_up_TO) {
   for (const at::Tensor& both : gate_up_TO) {
     const GateUp piece(both);
     at::Tensor act = act_TF.narrow(0, row, piece.rows());
-    at::silu_out(act, piece.gate);
-    act.mul_(piece.up);
+    if (fused::takes_rows(both) && fused::takes_rows(act)) {
+      fused::swiglu(both, act);
+    } else {
+      at::silu_out(act, piece.gate);
+      act.mul_(piece.up);
+    }
     row += piece.rows();
   }
   return act_TF;
@@ -67,6 +73,22 @@ at::Tensor gated_backward(const at::Tensor& dact_TF, const std::vector<at::Tenso
     at::silu_out(d.up, piece.gate);
     d.up.mul_(dact);
     row += piece.rows();
+  }
+  return d_TO;
+}
+
+bool gated_backward_gives_activation(const std::vector<at::Tensor>& gate_up_TO) {
+  return gate_up_TO.front().size(1) % 16 == 0 && std::ranges::all_of(gate_up_TO, fused::takes_rows);
+}
+
+at::Tensor gated_backward_with_activation(const at::Tensor& dact_TF,
+                                          const std::vector<at::Tensor>& gate_up_TO) {
+  at::Tensor d_TO = at::empty({dact_TF.size(0), 2 * dact_TF.size(1)}, dact_TF.options());
+  std::int64_t row = 0;
+  for (const at::Tensor& piece : gate_up_TO) {
+    const std::int64_t rows = piece.size(0);
+    fused::swiglu_backward(dact_TF.narrow(0, row, rows), piece, d_TO.narrow(0, row, rows));
+    row += rows;
   }
   return d_TO;
 }

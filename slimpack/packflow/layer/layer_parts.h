@@ -5,16 +5,14 @@
 
 #include <vector>
 
+#include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/layer/layer_context.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
-/// q, k and v of the fused projection, [T, heads, D] each: views.
-struct Projections {
-  at::Tensor q_TND, k_TGD, v_TGD;
-};
-[[nodiscard]] Projections split_qkv(const at::Tensor& qkv_TO, const ModelShape& s);
+/// q, k and v of the joint projection: views.
+[[nodiscard]] fused::Heads split_qkv(const at::Tensor& qkv_TO, const ModelShape& s);
 
 /// Rows of heads as attention takes them, from where the rank's other rows are; and back.
 [[nodiscard]] inline at::Tensor to_attention(const LayerContext& c, const at::Tensor& held) {
@@ -35,5 +33,12 @@ struct Projections {
 /// Gradient of gate and up, side by side, from that of silu(gate) ⊙ up.
 [[nodiscard]] at::Tensor gated_backward(const at::Tensor& dact_TF,
                                         const std::vector<at::Tensor>& gate_up_TO);
+
+/// Whether one kernel also gives silu(gate) ⊙ up: then nobody needs to compute it before.
+[[nodiscard]] bool gated_backward_gives_activation(const std::vector<at::Tensor>& gate_up_TO);
+/// gated_backward() where `dact_TF` becomes silu(gate) ⊙ up. REQUIRES:
+/// gated_backward_gives_activation.
+[[nodiscard]] at::Tensor gated_backward_with_activation(const at::Tensor& dact_TF,
+                                                        const std::vector<at::Tensor>& gate_up_TO);
 
 }  // namespace slimpack

@@ -74,16 +74,15 @@ void start_backward(const LayerContext& c, const AttentionExchange& exchange,
 /// Undoes rope on the rows of `g`, from `row` of the MicroPack on: gradients of the projection's
 /// output, but for the q/k norms.
 void undo_rope(const LayerContext& c, const AttentionGradients& g, std::int64_t row,
-               const Projections& d) {
+               const fused::Heads& d) {
   const std::int64_t rows = g.dq_TND.size(0);
-  const RopeRows rope = c.rope.narrow(row, rows);
-  rotate_back(g.dq_TND, rope, d.q_TND.narrow(0, row, rows));
-  rotate_back(g.dk_TGD, rope, d.k_TGD.narrow(0, row, rows));
-  d.v_TGD.narrow(0, row, rows).copy_(g.dv_TGD);
+  const auto part = [&](const at::Tensor& all) { return all.narrow(0, row, rows); };
+  rotate_back({g.dq_TND, g.dk_TGD, g.dv_TGD}, c.rope.narrow(row, rows),
+              {part(d.q_TND), part(d.k_TGD), part(d.v_TGD)});
 }
 
 void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& all,
-                  const Projections& d) {
+                  const fused::Heads& d) {
   std::vector<KeysValues> later;
   for (const Slice& slice : run.slices) later.push_back(c.kv.gradient(c.layer, slice));
   const bool gives = gives_keys(c, run, c.exchange);
@@ -149,7 +148,7 @@ class ProjectionGradients {
  public:
   ProjectionGradients(const LayerContext& c, const QueryRows& rows) : c_(c), rows_(rows) {}
 
-  const Projections& of_all() {
+  const fused::Heads& of_all() {
     if (!dqkv_TO_.defined()) {
       const ModelShape& s = c_.shape;
       dqkv_TO_ =
@@ -167,13 +166,13 @@ class ProjectionGradients {
   const LayerContext& c_;
   const QueryRows& rows_;
   at::Tensor dqkv_TO_;
-  Projections parts_;
+  fused::Heads parts_;
 };
 
 /// Of the slices that no other replica shares.
 void backward_alone(const LayerContext& c, const QueryRows& rows, ProjectionGradients& gradients) {
   if (std::ranges::all_of(c.runs, &PackRun::shared)) return;
-  const Projections& d = gradients.of_all();
+  const fused::Heads& d = gradients.of_all();
   if (c.exchange != nullptr) start_backward(c, *c.exchange, rows);
   for (const PackRun& run : c.runs)
     if (!run.shared() && !gives_keys(c, run, c.exchange)) run_backward(c, run, rows, d);
@@ -228,7 +227,7 @@ at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows) {
   for (const PackRun& run : c.runs) {
     if (!run.shared()) continue;
     const AttentionGradients g = (pass++)->take();
-    const Projections& d = gradients.of_all();
+    const fused::Heads& d = gradients.of_all();
     undo_rope(c, {g.dq_TND.to(type), g.dk_TGD.to(type), g.dv_TGD}, run.row, d);
     for (const Slice& slice : run.slices) c.kv.release(c.layer, slice);
   }

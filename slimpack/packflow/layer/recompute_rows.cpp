@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/linear.h"
 #include "slimpack/packflow/layer/layer_parts.h"
 #include "slimpack/packflow/layer/pack_attention.h"
@@ -47,6 +48,13 @@ void attend_again(const LayerContext& c, LayerRows& rows) {
 }  // namespace
 
 at::Tensor normed_input(const LayerContext& c, const at::Tensor& x, const Parameter& weight,
+                        at::Tensor& rstd) {
+  // Their backward computes 1 / rms while it reads x.
+  if (fused::are_there_for(x)) return rms_norm(x, weight, c.shape.rms_norm_eps);
+  return normed_heads(c, x, weight, rstd);
+}
+
+at::Tensor normed_heads(const LayerContext& c, const at::Tensor& x, const Parameter& weight,
                         at::Tensor& rstd) {
   const double eps = c.shape.rms_norm_eps;
   if (c.recompute != Recompute::kNothing) return rms_norm(x, weight, eps);

@@ -22,8 +22,12 @@
 
 namespace slimpack {
 
-/// n ⊙ weight of a norm's input, for forward; where the policy keeps 1 / rms, `rstd` gets it.
+/// n ⊙ weight of a norm's input, hidden states, for forward; where the policy keeps 1 / rms, `rstd`
+/// gets it, unless fused kernels compute it again.
 [[nodiscard]] at::Tensor normed_input(const LayerContext& c, const at::Tensor& x,
+                                      const Parameter& weight, at::Tensor& rstd);
+/// The same of heads, for q/k norms.
+[[nodiscard]] at::Tensor normed_heads(const LayerContext& c, const at::Tensor& x,
                                       const Parameter& weight, at::Tensor& rstd);
 
 /// By layer: whether its rows wait in host memory (row_store.h).

@@ -17,7 +17,7 @@ void accumulate(const LinearOperands& o, const TensorRows& rows, const at::Tenso
     accumulate_linear_gradient(all_dy_TO, o.x_TI, *o.weight_OI, no_bias);
     return;
   }
-  const at::Tensor x_TI = rows.gathered(at::mul(o.x_TI, o.norm_I->value));
+  const at::Tensor x_TI = rows.gathered(o.multiplied ? o.x_TI : at::mul(o.x_TI, o.norm_I->value));
   accumulate_linear_gradient(o.dy_TO, x_TI, *o.weight_OI, no_bias);
 }
 

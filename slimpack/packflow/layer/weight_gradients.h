@@ -25,7 +25,8 @@ struct LinearOperands {
   at::Tensor x_TI;   ///< its input; where `norm_I` is given, x / rms(x) of that norm: hidden states
   const Parameter* norm_I;
   Parameter* weight_OI;
-  Parameter* bias_O;  ///< may be undefined
+  Parameter* bias_O;        ///< may be undefined
+  bool multiplied = false;  ///< x is n ⊙ the norm's weight already
 };
 
 /// Weight gradients of one backward MicroPack on one stage.
