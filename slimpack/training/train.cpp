@@ -55,11 +55,13 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
                   options.layout.ranks(), held, options.replicas, options.tensor,
                   options.process == nullptr ? "threads" : "processes", options.device.str(),
                   to_string(options.dtype), to_string(options.clock)));
-  if (!options.device.is_cpu())
+  if (!options.device.is_cpu()) {
+    listener.note("attention", run.engine().attention_kernel());
     listener.note("model", options.deterministic
                                ? "runs repeat bit by bit, with a slower attention backward"
                                : "runs repeat up to rounding; train.deterministic = true fixes the "
                                  "order of sums, with a slower attention backward");
+  }
   const std::vector<Tokens> documents = run.dataset().lengths();
   listener.note("data", long_documents_text(documents, configured_sequences(config.data)));
   for (const std::string& change : run.changed_settings()) listener.note("resume", change);

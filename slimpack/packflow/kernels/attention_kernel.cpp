@@ -4,80 +4,117 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/tensor.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/device/optional_operator.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/kernels/composed_attention.h"
 #include "slimpack/packflow/kernels/cpu_attention.h"
-#include "slimpack/packflow/kernels/flash_attention.h"
+#include "slimpack/packflow/kernels/flash_attention_2.h"
+#include "slimpack/packflow/kernels/flash_attention_3.h"
+#include "slimpack/packflow/kernels/flash_attention_4.h"
 
 namespace slimpack {
 namespace {
 
-struct Kernel {
-  decltype(&cpu_attend) forward;
-  decltype(&cpu_attend_backward) backward;
-  bool causal_end = false;
-  // Of several sequences; null where there is no such call.
-  decltype(&flash_attend_sequences) sequences = nullptr;
-  decltype(&flash_attend_sequences_backward) sequences_backward = nullptr;
-};
-
-Kernel kernel_of(const at::Tensor& like, std::int64_t head_dim) {
-  if (like.is_cpu()) return {cpu_attend, cpu_attend_backward};
-  static const OptionalOperator flash("_flash_attention_forward");
-  const bool known_size = head_dim % 8 == 0 && head_dim <= 256;
-  if (like.scalar_type() == at::kBFloat16 && known_size && flash.runs_on(like))
-    return {flash_attend, flash_attend_backward, true, flash_attend_sequences,
-            flash_attend_sequences_backward};
-  return {composed_attend, composed_attend_backward, true};
+/// The newest first. The library of FlashAttention-4 is opened where it is found.
+std::vector<std::unique_ptr<const FlashKernel>> flash_kernels() {
+  std::vector<std::unique_ptr<const FlashKernel>> kernels;
+  if (const std::filesystem::path library = find_fa4_library(); !library.empty())
+    kernels.push_back(std::make_unique<FlashAttention4>(library));
+  kernels.push_back(std::make_unique<FlashAttention3>());
+  kernels.push_back(std::make_unique<FlashAttention2>());
+  return kernels;
 }
 
-Kernel kernel_of(const at::Tensor& q_TND) {
-  return kernel_of(q_TND, q_TND.size(2));
+const std::vector<std::unique_ptr<const FlashKernel>>& candidates() {
+  static const std::vector<std::unique_ptr<const FlashKernel>> all = flash_kernels();
+  return all;
+}
+
+/// Null where none takes them.
+const FlashKernel* flash_kernel(const at::Tensor& like, const AttentionHeads& heads) {
+  if (like.is_cpu()) return nullptr;
+  for (const auto& kernel : candidates())
+    if (kernel->supports(like, heads)) return kernel.get();
+  return nullptr;
+}
+
+const FlashKernel* flash_kernel(const at::Tensor& q_TND, const KeysValues& kv) {
+  return flash_kernel(q_TND, AttentionHeads{q_TND.size(1), kv.k.size(1), q_TND.size(2)});
+}
+
+const FlashKernel& kernel_of_sequences(const at::Tensor& q_TND, const KeysValues& kv) {
+  const FlashKernel* const kernel = flash_kernel(q_TND, kv);
+  SLIMPACK_CHECK(kernel != nullptr);
+  return *kernel;
 }
 
 }  // namespace
 
 AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask) {
-  return kernel_of(q_TND).forward(q_TND, kv, mask);
+  if (q_TND.is_cpu()) return cpu_attend(q_TND, kv, mask);
+  if (const FlashKernel* const kernel = flash_kernel(q_TND, kv))
+    return kernel->attend(q_TND, kv, mask);
+  return composed_attend(q_TND, kv, mask);
 }
 
 AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv, Mask mask) {
-  return kernel_of(rows.q_TND).backward(rows, kv, mask);
+  if (rows.q_TND.is_cpu()) return cpu_attend_backward(rows, kv, mask);
+  if (const FlashKernel* const kernel = flash_kernel(rows.q_TND, kv))
+    return kernel->attend_backward(rows, kv, mask);
+  return composed_attend_backward(rows, kv, mask);
 }
 
 bool has_causal_end(const at::Tensor& q_TND) {
-  return kernel_of(q_TND).causal_end;
+  return !q_TND.is_cpu();
 }
 
-JoinedSequences::JoinedSequences(const std::vector<std::int64_t>& lengths, at::Device device)
-    : longest(std::ranges::max(lengths)) {
-  std::vector<std::int32_t> ends{0};
-  for (const std::int64_t length : lengths)
-    ends.push_back(ends.back() + static_cast<std::int32_t>(length));
-  ends_B1 = put_on(at::tensor(ends, at::kInt), device);
+AttentionHeads attention_heads(const ModelShape& shape) {
+  return {shape.num_heads, shape.num_kv_heads, shape.head_dim};
 }
 
-bool takes_several_sequences(const at::Tensor& like, std::int64_t head_dim) {
-  return kernel_of(like, head_dim).sequences != nullptr;
+std::string attention_kernel(const at::Tensor& like, const AttentionHeads& heads) {
+  if (like.is_cpu()) return "libtorch's flash attention for CPUs";
+  const FlashKernel* const chosen = flash_kernel(like, heads);
+  std::string text(chosen != nullptr ? chosen->name() : "matrix products");
+  for (const auto& kernel : candidates()) {
+    if (kernel.get() == chosen) break;
+    if (const std::string refusal = kernel->refusal(like, heads); !refusal.empty())
+      text += fmt::format(", not {}: {}", kernel->name(), refusal);
+  }
+  return text;
+}
+
+JoinedSequences::JoinedSequences(const std::vector<std::int64_t>& queries,
+                                 const std::vector<std::int64_t>& keys, at::Device device)
+    : longest_queries(std::ranges::max(queries)), longest_keys(std::ranges::max(keys)) {
+  const auto ends_of = [&](const std::vector<std::int64_t>& lengths) {
+    std::vector<std::int32_t> ends{0};
+    for (const std::int64_t length : lengths)
+      ends.push_back(ends.back() + static_cast<std::int32_t>(length));
+    return put_on(at::tensor(ends, at::kInt), device);
+  };
+  query_ends_B1 = ends_of(queries);
+  key_ends_B1 = queries == keys ? query_ends_B1 : ends_of(keys);
+}
+
+bool takes_several_sequences(const at::Tensor& like, const AttentionHeads& heads) {
+  return flash_kernel(like, heads) != nullptr;
 }
 
 AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
                                  const JoinedSequences& sequences) {
-  const Kernel kernel = kernel_of(q_TND);
-  SLIMPACK_CHECK(kernel.sequences != nullptr);
-  return kernel.sequences(q_TND, kv, sequences);
+  return kernel_of_sequences(q_TND, kv).attend(q_TND, kv, sequences);
 }
 
 AttentionGradients attend_sequences_backward(const QueryRows& rows, const KeysValues& kv,
                                              const JoinedSequences& sequences) {
-  const Kernel kernel = kernel_of(rows.q_TND);
-  SLIMPACK_CHECK(kernel.sequences_backward != nullptr);
-  return kernel.sequences_backward(rows, kv, sequences);
+  return kernel_of_sequences(rows.q_TND, kv).attend_backward(rows, kv, sequences);
 }
 
 AttentionResult merged(AttentionResult a, const AttentionResult& b) {

@@ -1,14 +1,17 @@
 // Attention kernels: one block of queries against one block of keys, and the merging of blocks.
 //
-// Which kernel computes a block follows from where its tensors are and from their type: libtorch's
-// flash attention on CPUs, its FlashAttention-2 in bf16 on devices that have it (CUDA), plain
-// matrix products elsewhere.
+// Which kernel computes a block follows from where its tensors are, from their type and from their
+// heads: libtorch's flash attention on CPUs; in bf16 on other devices the newest FlashAttention
+// that takes them (4, 3, 2); plain matrix products elsewhere.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
@@ -75,19 +78,34 @@ struct AttentionGradients {
 [[nodiscard]] AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv,
                                                  Mask mask);
 
-/// Sequences without a prefix that lie end to end: one call takes all of them.
-struct JoinedSequences {
-  at::Tensor ends_B1;        ///< where they begin, and the end of the last: int32, on the device
-  std::int64_t longest = 0;  ///< rows
+/// Numbers of heads and their dimension.
+struct AttentionHeads {
+  std::int64_t queries = 0, keys = 0;
+  std::int64_t dim = 0;
+};
+[[nodiscard]] AttentionHeads attention_heads(const ModelShape& shape);
 
-  JoinedSequences(const std::vector<std::int64_t>& lengths, at::Device device);
+/// The kernel of tensors like this one with such heads, for the log: its name, and why none of
+/// those that the user installed is newer. Throws InvalidInput if the library of FlashAttention-4
+/// (flash_attention_4.h) is broken or of another version.
+[[nodiscard]] std::string attention_kernel(const at::Tensor& like, const AttentionHeads& heads);
+
+/// Sequences whose queries lie end to end, and whose keys do: one call takes all of them. The
+/// queries of each are the last of as many keys, or of more.
+struct JoinedSequences {
+  at::Tensor query_ends_B1;  ///< where they begin, and the end of the last: int32, on the device
+  at::Tensor key_ends_B1;    ///< the same tensor where all have as many keys as queries
+  std::int64_t longest_queries = 0, longest_keys = 0;  ///< rows
+
+  JoinedSequences(const std::vector<std::int64_t>& queries, const std::vector<std::int64_t>& keys,
+                  at::Device device);
 };
 
-/// Whether there is such a call for queries of this size, of the type of `like` and where that is.
-[[nodiscard]] bool takes_several_sequences(const at::Tensor& like, std::int64_t head_dim);
+/// Whether there is such a call for queries of the type of `like`, where that is.
+[[nodiscard]] bool takes_several_sequences(const at::Tensor& like, const AttentionHeads& heads);
 
-/// Causal attention inside each of them. REQUIRES: takes_several_sequences(q, D); as many keys as
-/// queries, the rows of all.
+/// Attention inside each of them, causal with the mask aligned at the end. REQUIRES:
+/// takes_several_sequences(); the rows of all.
 [[nodiscard]] AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
                                                const JoinedSequences& sequences);
 [[nodiscard]] AttentionGradients attend_sequences_backward(const QueryRows& rows,

@@ -10,8 +10,8 @@ std::int64_t PackRun::rows() const {
 }
 
 std::vector<PackRun> pack_runs(const PackShare& share, const at::Tensor& like,
-                               std::int64_t head_dim) {
-  const bool together = takes_several_sequences(like, head_dim);
+                               const AttentionHeads& heads) {
+  const bool together = takes_several_sequences(like, heads);
   const MicroPack& pack = share.pack();
   std::vector<PackRun> runs;
   std::int64_t row = 0;
@@ -32,7 +32,8 @@ std::vector<PackRun> pack_runs(const PackShare& share, const at::Tensor& like,
     row += run.rows_of.back();
   }
   for (PackRun& run : runs)
-    if (!run.shared() && run.slices.size() > 1) run.sequences.emplace(run.rows_of, like.device());
+    if (!run.shared() && run.slices.size() > 1)
+      run.sequences.emplace(run.rows_of, run.rows_of, like.device());
   return runs;
 }
 

@@ -32,6 +32,6 @@ struct PackRun {
 /// runs by itself. Slices of which the rank holds nothing have no run. `like`: of the type of the
 /// queries, and where they are. The MicroPack of `share` must outlive the runs.
 [[nodiscard]] std::vector<PackRun> pack_runs(const PackShare& share, const at::Tensor& like,
-                                             std::int64_t head_dim);
+                                             const AttentionHeads& heads);
 
 }  // namespace slimpack

@@ -68,6 +68,8 @@ class Engine {
   /// Of the rank's stages, in their order. REQUIRES: a rank of this process.
   [[nodiscard]] std::span<StageParameters> parameters(std::int32_t rank);
   [[nodiscard]] const EngineOptions& options() const { return options_; }
+  /// The attention kernel of its ranks, for the log.
+  [[nodiscard]] const std::string& attention_kernel() const { return attention_kernel_; }
   /// That this process runs, ascending.
   [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }
 
@@ -84,6 +86,7 @@ class Engine {
   RankThreads threads_;
   std::vector<std::vector<StageParameters>> parameters_;  ///< by rank of ranks_, then by its stage
   std::unique_ptr<Rope> rope_;
+  std::string attention_kernel_;
 };
 
 }  // namespace slimpack

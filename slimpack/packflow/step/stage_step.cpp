@@ -29,8 +29,8 @@ std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLe
 /// By sequence, the backward pack that frees its keys and values: that of its first slice. None
 /// where the kernel takes one sequence a call.
 std::vector<PackId> freeing_packs(const PackPlan& packs, const SequenceLengths& lengths,
-                                  const at::Tensor& like, std::int64_t head_dim) {
-  if (!takes_several_sequences(like, head_dim)) return {};
+                                  const at::Tensor& like, const ModelShape& shape) {
+  if (!takes_several_sequences(like, attention_heads(shape))) return {};
   std::vector<PackId> freed_by(lengths.size(), PackId(-1));
   for (std::size_t p = 0; p < packs.backward.size(); ++p)
     for (const Slice& slice : packs.backward[p].slices)
@@ -57,7 +57,7 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
             offloading_layers(recompute_)),
       kv_(shape_, lengths, parameters.layers.size(),
           shares_by_sequence(packs, lengths, place.holder.replica),
-          freeing_packs(packs, lengths, parameters.buckets.front().values_N, shape.head_dim)),
+          freeing_packs(packs, lengths, parameters.buckets.front().values_N, shape_)),
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
 
@@ -191,12 +191,13 @@ void StageStep::require_drained() const {
 StageStep::ActionInput StageStep::action_input(const MicroPack& pack, const TensorRows& rows,
                                                const AttentionExchange* exchange) const {
   const PackShare attending = held(pack).in_attention();
-  ActionInput input{pack,
-                    rows,
-                    rope_.rows(attending),
-                    pack_runs(attending, parameters_.buckets.front().values_N, shape_.head_dim),
-                    std::nullopt,
-                    exchange};
+  ActionInput input{
+      pack,
+      rows,
+      rope_.rows(attending),
+      pack_runs(attending, parameters_.buckets.front().values_N, attention_heads(shape_)),
+      std::nullopt,
+      exchange};
   if (!pack.row_zones.empty())
     input.remap.emplace(pack, communicator_->context(pack.replicas), parameters_.device());
   return input;

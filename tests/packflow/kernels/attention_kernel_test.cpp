@@ -9,7 +9,7 @@
 
 #include "slimpack/packflow/kernels/composed_attention.h"
 #include "slimpack/packflow/kernels/cpu_attention.h"
-#include "slimpack/packflow/kernels/flash_attention.h"
+#include "slimpack/packflow/kernels/flash_attention_2.h"
 #include "tests/packflow/kernels/attention_by_definition.h"
 
 namespace slimpack {
@@ -137,8 +137,12 @@ const std::vector<Kernel>& kernels() {
        composed_attend_backward,
        {Mask::kNone, Mask::kCausal, Mask::kCausalEnd}},
       {"flash",
-       flash_attend,
-       flash_attend_backward,
+       [](const at::Tensor& q, const KeysValues& kv, Mask mask) {
+         return FlashAttention2().attend(q, kv, mask);
+       },
+       [](const QueryRows& rows, const KeysValues& kv, Mask mask) {
+         return FlashAttention2().attend_backward(rows, kv, mask);
+       },
        {Mask::kNone, Mask::kCausal, Mask::kCausalEnd}}};
   return all;
 }
@@ -247,12 +251,13 @@ TEST(AttentionKernels, MergedBf16ResultsAreRoundedOnce) {
 TEST(AttentionKernels, FlashTakesSeveralSequencesInOneCall) {
   Rng rng(3);
   const std::vector<std::int64_t> lengths{5, 1, 17, 2};
-  const JoinedSequences sequences(lengths, at::kCPU);
+  const JoinedSequences sequences(lengths, lengths, at::kCPU);
   const Attention a = random_block(rng, 25, 25, 2, 2, 8);
   const KeysValues kv{a.k, a.v};
-  const AttentionResult all = flash_attend_sequences(a.q, kv, sequences);
+  const FlashAttention2 flash;
+  const AttentionResult all = flash.attend(a.q, kv, sequences);
   const AttentionGradients g =
-      flash_attend_sequences_backward({a.dout, a.q, all.out_TND, all.lse_TN}, kv, sequences);
+      flash.attend_backward({a.dout, a.q, all.out_TND, all.lse_TN}, kv, sequences);
   std::int64_t row = 0;
   for (const std::int64_t length : lengths) {
     const auto own = [&](const at::Tensor& t) { return t.narrow(0, row, length).contiguous(); };

@@ -1,0 +1,100 @@
+#include "slimpack/packflow/kernels/flash_attention_3.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "slimpack/base/error.h"
+
+namespace slimpack {
+namespace {
+
+using Arguments = std::map<std::string, c10::IValue>;
+
+/// The package may be imported at any time, so the operator is looked up for each call.
+std::optional<c10::OperatorHandle> find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchema({std::string("flash_attn_3::") + name, ""});
+}
+
+/// Calls with arguments by name; all others have their defaults, or are none. Releases differ in
+/// how many they have.
+torch::jit::Stack call_operator(const char* name, Arguments given) {
+  const std::optional<c10::OperatorHandle> op = find_operator(name);
+  SLIMPACK_CHECK(op.has_value());
+  torch::jit::Stack stack;
+  for (const c10::Argument& argument : op->schema().arguments()) {
+    const auto it = given.find(argument.name());
+    stack.push_back(it != given.end() ? std::move(it->second)
+                                      : argument.default_value().value_or(c10::IValue()));
+    if (it != given.end()) given.erase(it);
+  }
+  SLIMPACK_CHECK(given.empty(), "an operator of FlashAttention-3 lacks an argument");
+  op->callBoxed(&stack);
+  return stack;
+}
+
+/// What both passes are given of a call. One block is a batch of one.
+Arguments arguments_of(const FlashCall& call, const at::Tensor& q_TND, const KeysValues& kv) {
+  const bool block = call.sequences == nullptr;
+  const auto batched = [&](const at::Tensor& x) { return block ? x.unsqueeze(0) : x; };
+  Arguments all{{"q", batched(q_TND)},
+                {"k", batched(kv.k)},
+                {"v", batched(kv.v)},
+                {"softmax_scale", 1 / std::sqrt(static_cast<double>(q_TND.size(2)))},
+                {"is_causal", call.causal}};
+  if (block) return all;
+  all.emplace("cu_seqlens_q", call.sequences->query_ends_B1);
+  all.emplace("cu_seqlens_k", call.sequences->key_ends_B1);
+  all.emplace("max_seqlen_q", call.sequences->longest_queries);
+  all.emplace("max_seqlen_k", call.sequences->longest_keys);
+  return all;
+}
+
+}  // namespace
+
+bool FlashAttention3::supports(const at::Tensor& like, const AttentionHeads& heads) const {
+  if (like.scalar_type() != at::kBFloat16 || heads.dim % 8 != 0 || heads.dim > 256) return false;
+  const auto key = like.options().computeDispatchKey();
+  const auto forward = find_operator("fwd"), backward = find_operator("bwd");
+  return forward && backward && forward->hasKernelForDispatchKey(key) &&
+         backward->hasKernelForDispatchKey(key);
+}
+
+AttentionResult FlashAttention3::forward(const FlashCall& call, const at::Tensor& q_TND,
+                                         const KeysValues& kv) const {
+  Arguments arguments = arguments_of(call, q_TND, kv);
+  // Several parts of the keys at a time would be merged in whatever order they end.
+  arguments.emplace("num_splits",
+                    std::int64_t{at::globalContext().deterministicAlgorithms() ? 1 : 0});
+  const torch::jit::Stack result = call_operator("fwd", std::move(arguments));
+  const bool block = call.sequences == nullptr;
+  const at::Tensor out = result[0].toTensor(), lse = result[1].toTensor();
+  return {block ? out.squeeze(0) : out, (block ? lse.squeeze(0) : lse).transpose(0, 1)};
+}
+
+AttentionGradients FlashAttention3::backward(const FlashCall& call, const QueryRows& rows,
+                                             const KeysValues& kv) const {
+  const bool block = call.sequences == nullptr;
+  const auto batched = [&](const at::Tensor& x) { return block ? x.unsqueeze(0) : x; };
+  const auto room = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
+  AttentionGradients d{room(rows.q_TND), room(kv.k), room(kv.v)};
+  Arguments arguments = arguments_of(call, rows.q_TND, kv);
+  arguments.emplace("dout", batched(rows.dout_TND));
+  arguments.emplace("out", batched(rows.out_TND));
+  arguments.emplace("softmax_lse", batched(lse_by_head(rows.lse_TN)));
+  arguments.emplace("dq", batched(d.dq_TND));
+  arguments.emplace("dk", batched(d.dk_TGD));
+  arguments.emplace("dv", batched(d.dv_TGD));
+  arguments.emplace("deterministic", at::globalContext().deterministicAlgorithms());
+  static_cast<void>(call_operator("bwd", std::move(arguments)));
+  return d;
+}
+
+}  // namespace slimpack
