@@ -79,9 +79,9 @@ def connect(groups, device, timeout):
     with connecting_late():
         # What the runtime itself has to say stays on the CPU.
         dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
-    # Only members take part, so that a job of thousands starts as fast as one of eight. On GPUs the
-    # members connect at once. Connections that NCCL makes with the first message would wait for the
-    # other rank in the middle of a step.
+    # Only members take part, so that a job of thousands starts as fast as one of eight. With device_id
+    # NCCL makes a group's communicator at once. It still connects two members with their first message,
+    # which the engine sends before its first step (connect_members.h).
     gpu = None if device == "cpu" else torch.device("cuda", torch.cuda.current_device())
     names = []
     for group in groups:

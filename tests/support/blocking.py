@@ -16,14 +16,15 @@ SYNCHRONISING = ("none", "first", "every")  # calls of operators that synchronis
 
 def register(patience, way, synchronising):
     """Makes the backend known to torch. patience: a timedelta; what blocks for longer hangs, and
-    ends with a message that says what waits for what. way: of WAYS. synchronising: of
+    ends with a message that says what waits for what. way: of WAYS; "forgetful": eager, and messages
+    of one element do not connect, as if nobody had sent them before the first step. synchronising: of
     SYNCHRONISING."""
     def make(options, _):
         gloo = dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size,
                                      timeout=4 * patience)  # the stand-in's message comes first
         ranks = options.global_ranks_in_group or list(range(options.group_size))
         return blocking_backend.make(gloo, options.store, options.group_id[:6], ranks, patience,
-                                     way == "eager")
+                                     blocking_backend.Way.__members__[way.upper()])
 
     dist.Backend.register_backend("blocking", make, extended_api=True, devices=["cpu"])
     calls = blocking_backend.Synchronising.__members__[synchronising.upper()]

@@ -114,6 +114,7 @@ template <class Result>
       RankClock clock(how.clock, start, &turns, how.device);
       const auto communicator = world->communicator(rank, clock);
       Result mine = work(ProfileRank(grid, rank, clock, *communicator));
+      communicator->settle();
       if (thread == 0) result = std::move(mine);
     } catch (...) {
       world->fail(failure_of(rank));

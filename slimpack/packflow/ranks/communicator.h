@@ -54,6 +54,11 @@ class Communicator {
   /// Waits for the message of the inbox whose receive was posted first, and frees its slot.
   [[nodiscard]] virtual at::Tensor receive(Inbox inbox) = 0;
 
+  /// Waits until all that this rank has sent has left. On a device the memory of messages comes
+  /// back in the order of the calling thread's queue, so the rank's own thread calls this, at the
+  /// end of its work. REQUIRES: the other ranks receive what was sent whatever this one does next.
+  virtual void settle() = 0;
+
   /// The messages that this rank has received so far and that no rank's memory counter had while
   /// they waited: all of them in virtual time, none by the wall clock. A counter knows what ranks
   /// hold in the order in which they run, which in virtual time is not that of their clocks.

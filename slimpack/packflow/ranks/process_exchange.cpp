@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
@@ -18,6 +19,35 @@ int next_tag(std::int32_t& count) {
   count = count == std::numeric_limits<std::int32_t>::max() ? 0 : count + 1;
   return count;
 }
+
+/// Several operations that PyTorch begins at once. An open group would hold up all that the thread
+/// begins later, so one that fails half-way is closed, too.
+class Coalescing {
+ public:
+  Coalescing(c10d::ProcessGroup& group, at::DeviceType device) : group_(group), device_(device) {
+    group_.startCoalescing(device_);
+  }
+  ~Coalescing() {
+    if (!open_) return;
+    try {
+      static_cast<void>(group_.endCoalescing(device_));
+    } catch (const std::exception&) {
+      // The cause is already on its way.
+    }
+  }
+  Coalescing(const Coalescing&) = delete;
+  Coalescing& operator=(const Coalescing&) = delete;
+
+  [[nodiscard]] c10::intrusive_ptr<c10d::Work> end() {
+    open_ = false;
+    return group_.endCoalescing(device_);
+  }
+
+ private:
+  c10d::ProcessGroup& group_;
+  at::DeviceType device_;
+  bool open_ = true;
+};
 
 }  // namespace
 
@@ -86,11 +116,12 @@ std::vector<ProcessPeers::Message> ProcessPeers::begin(std::vector<Transfer> tra
   if (transfers.empty()) return {};
   const at::DeviceType device = transfers.front().tensor.device().type();
   const bool coalesced = backend_->group->getBackend(device)->supportsCoalescing();
-  if (coalesced) backend_->group->startCoalescing(device);
+  std::optional<Coalescing> batch;
+  if (coalesced) batch.emplace(*backend_->group, device);
   std::vector<Message> messages;
   for (Transfer& transfer : transfers) messages.push_back(begin_one(std::move(transfer)));
-  if (!coalesced) return messages;
-  const auto all = std::make_shared<Travel>(backend_->group->endCoalescing(device));
+  if (!batch) return messages;
+  const auto all = std::make_shared<Travel>(batch->end());
   for (Message& message : messages)
     if (message.travel_) message.travel_ = all;
   return messages;

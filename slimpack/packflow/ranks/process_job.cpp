@@ -10,6 +10,7 @@
 
 #include "slimpack/cost/in_flight.h"
 #include "slimpack/packflow/device/tensor.h"
+#include "slimpack/packflow/ranks/connect_members.h"
 #include "slimpack/packflow/ranks/grouped_communicator.h"
 #include "slimpack/packflow/ranks/process_channel.h"
 #include "slimpack/packflow/ranks/process_collective.h"
@@ -40,14 +41,28 @@ struct ProcessJob::Ends {
           group.kind == GroupKind::kRingForward || group.kind == GroupKind::kRingBackward;
       const bool forward =
           group.kind == GroupKind::kForward || group.kind == GroupKind::kRingForward;
-      edges.push_back(connect(group));
       // Forward, the first member sends to the second, and in the ring the last to the first.
       const bool sends = (group.first == rank) == (forward != ring);
-      (sends ? targets : sources)[forward ? 0 : 1] = edges.back().get();
+      edges.push_back({connect(group), sends});
+      (sends ? targets : sources)[forward ? 0 : 1] = edges.back().peers.get();
     }
     if (edges.empty()) return;
     for (const std::size_t way : {0, 1})
       channels.emplace_back(sources[way], targets[way], kHeldSends);
+  }
+
+  /// Connects the rank with all whom it talks to on the device, group by group in the order in
+  /// which all ranks made them.
+  void connect_on(at::Device device) {
+    if (std::exchange(connected, true)) return;
+    for (const Edge& edge : edges) connect_edge(*edge.peers, edge.sends, device);
+    const bool by_node = nodes().has_value();
+    for (const auto& [group, peers] : collectives) {
+      // The first exchanges on the CPU alone, and where nodes sum first, the second exchanges
+      // nothing.
+      const bool silent = group.kind == GroupKind::kData && by_node;
+      if (group.kind != GroupKind::kWorld && !silent) connect_members(*peers, device);
+    }
   }
 
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }
@@ -62,9 +77,14 @@ struct ProcessJob::Ends {
   }
 
   std::map<RankGroup, std::unique_ptr<ProcessPeers>> collectives;  ///< the world comes first
-  std::vector<std::unique_ptr<ProcessPeers>> edges;
+  struct Edge {
+    std::unique_ptr<ProcessPeers> peers;
+    bool sends;  ///< this rank to the other one
+  };
+  std::vector<Edge> edges;               ///< in the order of edge_groups()
   std::vector<ProcessChannel> channels;  ///< forward, backward; empty if there is one rank
   std::function<bool()> failed;
+  bool connected = false;
 };
 
 class ProcessJob::Member final : public GroupedCommunicator {
@@ -81,6 +101,9 @@ class ProcessJob::Member final : public GroupedCommunicator {
   }
   void send(Inbox inbox, at::Tensor rows_TH) override { channel(inbox).send(std::move(rows_TH)); }
   at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(local(inbox)); }
+  void settle() override {
+    for (ProcessChannel& c : ends_.channels) c.settle();
+  }
   /// None: processes have the wall clock alone.
   [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override { return {}; }
 
@@ -104,7 +127,8 @@ class ProcessJob::ConnectedWorld final : public World {
  public:
   ConnectedWorld(Ends& ends, const RankGrid& grid) : ends_(ends), grid_(grid) {}
 
-  std::unique_ptr<Communicator> communicator(std::int32_t /*rank*/, RankClock& /*clock*/) override {
+  std::unique_ptr<Communicator> communicator(std::int32_t /*rank*/, RankClock& clock) override {
+    ends_.connect_on(clock.device());
     return std::make_unique<Member>(ends_, grid_);
   }
   void fail(std::exception_ptr cause) override { cause_ = std::move(cause); }
@@ -125,7 +149,6 @@ ProcessJob::ProcessJob(const RankGrid& grid, std::int32_t rank,
 ProcessJob::~ProcessJob() = default;
 
 std::unique_ptr<World> ProcessJob::make_world() {
-  for (ProcessChannel& channel : ends_->channels) channel.settle();
   process_collective(ends_->world()).barrier();
   return std::make_unique<ConnectedWorld>(*ends_, grid_);
 }

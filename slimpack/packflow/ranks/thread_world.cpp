@@ -52,6 +52,8 @@ class ThreadWorld::Member final : public GroupedCommunicator {
     channel(inbox).send(clock_, link(), std::move(rows_TH));
   }
   at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(clock_, waited_); }
+  /// Does nothing: receivers have what was sent.
+  void settle() override {}
   [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override { return waited_; }
 
   void require_peers() override {

@@ -113,6 +113,7 @@ void Engine::on_ranks_by(ClockKind kind, const RankWork& work) {
       if (options_.hooks.wrap_communicator)
         communicator = options_.hooks.wrap_communicator(rank, std::move(communicator));
       work(rank, *communicator, clock);
+      communicator->settle();
     } catch (...) {
       world->fail(failure_of(rank));
     }

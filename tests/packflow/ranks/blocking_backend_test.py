@@ -8,10 +8,11 @@ from ranks import run
 FIRST = "which makes a communicator for its first"
 
 
-@pytest.mark.parametrize("way", ["lazy", "eager"])
-def test_lazily_the_first_send_of_a_pair_waits_for_the_other_rank(way):
-    early, _ = run(2, on_rank.first_send_of_a_pair, way)
-    assert early == (way == "eager")
+@pytest.mark.parametrize(("way", "connected"),
+                         [("lazy", False), ("eager", False), ("eager", True)])
+def test_the_first_send_of_a_pair_waits_for_the_other_rank_unless_they_have_connected(way, connected):
+    early, _ = run(2, on_rank.first_send_of_a_pair, way, connected)
+    assert early == connected
 
 
 @pytest.mark.parametrize("way", ["lazy", "eager"])
@@ -33,8 +34,9 @@ def test_eagerly_a_send_waits_behind_a_receive_from_another_rank(way):
 @pytest.mark.parametrize("way", ["lazy", "eager"])
 @pytest.mark.parametrize("batched", [True, False])
 def test_two_ranks_that_receive_and_then_send_hang_unless_they_do_both_at_once(way, batched):
-    for said in run(2, on_rank.both_ways, way, batched):
-        assert said == "ended" if batched else said.startswith("hang: recv from "), said
+    for rank, said in enumerate(run(2, on_rank.both_ways, way, batched)):
+        waits = "recv from " if way == "eager" else f"rank {rank}, which connects for its first recv "
+        assert said == "ended" if batched else said.startswith(f"hang: {waits}"), said
 
 
 def test_a_device_that_synchronises_waits_for_everything_posted():
@@ -73,3 +75,8 @@ def test_with_eager_groups_of_a_pipeline_sends_behind_receives_close_a_circle_of
 def test_groups_of_edges_let_receives_be_posted_ahead(stages):
     for said in run(stages, on_rank.receives_posted_ahead, "eager", 6, True):
         assert said == "ended", said
+
+
+def test_groups_of_edges_that_have_not_connected_hang_in_the_first_exchange():
+    for rank, said in enumerate(run(2, on_rank.receives_posted_ahead, "eager", 6, True, False)):
+        assert said.startswith(f"hang: rank {rank}, which connects for its first recv "), said

@@ -41,9 +41,20 @@ def until_hang(function):
     return "ended"
 
 
-def first_send_of_a_pair(way):
+def connect(group=None):
+    """Passes a number between all members, both ways, as PackFlow does before its first step."""
+    members = dist.get_process_group_ranks(group or dist.group.WORLD)
+    batch = [dist.P2POp(how, number(), peer, group) for peer in members if peer != dist.get_rank()
+             for how in (dist.isend, dist.irecv)]
+    for work in dist.batch_isend_irecv(batch):
+        work.wait()
+
+
+def first_send_of_a_pair(way, connected):
     """On rank 0: whether its first and its second send returned before rank 1 received."""
     blocking.take_over(PATIENCE, way)
+    if connected:
+        connect()
     if dist.get_rank() == 1:
         time.sleep(A_WHILE)
         say("receives")
@@ -78,6 +89,7 @@ def first_batch_of_a_group(way):
 def send_behind_a_receive(way):
     """On rank 2: whether rank 0's send arrived before the receive that rank 0 posted before it."""
     blocking.take_over(PATIENCE, way)
+    connect()
     rank, found = dist.get_rank(), number()
     if rank == 0:
         works = [dist.irecv(found, 1), dist.isend(number(7.0), 2)]
@@ -100,6 +112,7 @@ def send_behind_a_receive(way):
 def send_without_receive():
     """On rank 0: whether its send had ended before rank 1 received."""
     blocking.take_over(PATIENCE, "eager")
+    connect()
     if dist.get_rank() == 1:
         await_said("looked")
         return dist.recv(number(), 0)
@@ -126,6 +139,7 @@ def synchronise_behind_a_send():
 def compute_behind_a_receive(synchronising):
     """Rank 0 multiplies while it receives what rank 1 sends after the product."""
     blocking.take_over(HANGS, "eager", synchronising)
+    connect()
 
     def multiply():
         factor = torch.ones(2, 2)
@@ -143,6 +157,8 @@ def compute_behind_a_receive(synchronising):
 def both_ways(way, batched):
     """Two ranks receive from each other first and send then."""
     blocking.take_over(HANGS, way)
+    if way == "eager":
+        connect()
     other = 1 - dist.get_rank()
     mine, theirs = number(), number()
 
@@ -158,11 +174,12 @@ def both_ways(way, batched):
     return until_hang(exchange)
 
 
-def receives_posted_ahead(way, packs, edges):
+def receives_posted_ahead(way, packs, edges, connected=True):
     """1F1B in which every stage posts two receives ahead in each direction before its first action.
 
     edges: whether each pair of neighbours has a group for each direction and made it in one order,
-    or the pipeline has a group for each direction.
+    or the pipeline has a group for each direction. connected: whether the members of a group have
+    exchanged a number before.
     """
     blocking.take_over(HANGS, way)
     stage, stages = dist.get_rank(), dist.get_world_size()
@@ -176,6 +193,10 @@ def receives_posted_ahead(way, packs, edges):
         else:
             group = dist.new_group(list(range(stages)))
             groups.update({(step, low): group for low in range(stages - 1)})
+
+    if connected and way == "eager":
+        for group in dict.fromkeys(groups.values()):
+            connect(group)
 
     def group_of(step, sender):
         return groups[step, min(sender, sender + step)]

@@ -147,8 +147,7 @@ TEST(Device, RanksHaveQueuesOfTheirOwnAndRunAheadOfThemByOneAction) {
 }
 
 /// A step of two stages and two tensor-parallel ranks each.
-StepOutcome run_on_processes(const SmallStep& step, std::int64_t& most_waits) {
-  MailJob job({.pipeline = 2, .tensor = 2});
+StepOutcome run_on_processes(MailJob& job, const SmallStep& step, std::int64_t& most_waits) {
   std::mutex mutex;
   StepOutcome outcome;
   most_waits = 0;
@@ -166,6 +165,7 @@ StepOutcome run_on_processes(const SmallStep& step, std::int64_t& most_waits) {
       const StepTokens tokens = random_tokens(rng, step.cost.shape, step.plan.lengths);
       StepResult result =
           engine.run(step.plan, lower(step.plan, {&step.schedule, 1}), tokens, std::nullopt);
+      static_cast<void>(options.process->make_world());  // as between two steps
       const std::lock_guard lock(mutex);
       for (std::size_t action = 1; action < waits.size(); ++action)
         most_waits = std::max(most_waits, waits[action] - waits[action - 1]);
@@ -179,7 +179,8 @@ TEST(Device, ProcessesWaitAtMostOnceForAnActionAndHaveTheBitsOfThreads) {
   const SmallStep step =
       sliced_step(small_shape(kLayers), Dtype::kFp32, 2, lengths(), 6, Tokens(8));
   std::int64_t most_waits = 0;
-  const StepOutcome processes = run_on_processes(step, most_waits);
+  MailJob job({.pipeline = 2, .tensor = 2});
+  const StepOutcome processes = run_on_processes(job, step, most_waits);
   EXPECT_EQ(most_waits, 1);
   EngineOptions options = engine_options(step);
   options.tensor = 2;
@@ -189,6 +190,16 @@ TEST(Device, ProcessesWaitAtMostOnceForAnActionAndHaveTheBitsOfThreads) {
   EXPECT_EQ(processes.result.gradient_norm, threads.result.gradient_norm);
   EXPECT_EQ(actions_of(processes.result.timeline), actions_of(threads.result.timeline));
   for (const Span& span : processes.result.timeline.spans) EXPECT_LE(span.start, span.end);
+}
+
+TEST(Device, ProcessesAwaitWhatTheyHaveSentOnTheThreadThatSentIt) {
+  // Memory that comes back on another thread would not wait for the rank's queue.
+  const SmallStep step =
+      sliced_step(small_shape(kLayers), Dtype::kFp32, 2, lengths(), 6, Tokens(8));
+  MailJob job({.pipeline = 2, .tensor = 2});
+  std::int64_t most_waits = 0;
+  static_cast<void>(run_on_processes(job, step, most_waits));
+  EXPECT_EQ(job.foreign_waits(), 0);
 }
 
 TEST(Device, MemoryIsThatOfTheDevice) {

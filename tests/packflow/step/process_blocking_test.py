@@ -64,10 +64,11 @@ def test_the_check_refuses_receives_that_are_posted_ahead(stages, tmp_path):
 
 
 @pytest.mark.parametrize(("way", "synchronising", "stages", "hangs"), [
-    ("lazy", "none", 2, True),  # as the version before groups of edges, which made them lazily
+    ("forgetful", "none", 2, True),  # where nobody has connected, each waits for the other
     ("eager", "first", 2, True),  # a device that synchronises waits for receives of what is to come
     ("eager", "every", 3, True),
     ("eager", "none", 3, False),  # what connects beforehand and never synchronises gets through
+    ("lazy", "none", 2, False),  # which also makes the communicators
 ])
 def test_what_the_check_refuses_hangs(way, synchronising, stages, hangs, tmp_path, monkeypatch):
     monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))

@@ -187,6 +187,7 @@ class WatchedCommunicator final : public Communicator {
     watch_.after(call);
     return rows_TH;
   }
+  void settle() override { communicator_->settle(); }
   [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override {
     return communicator_->waited_inputs();
   }

@@ -21,7 +21,13 @@ at::Tensor on_cpu(const at::Tensor& tensor) {
 }
 
 struct Sent final : c10d::Work {
-  bool wait(std::chrono::milliseconds /*timeout*/) override { return true; }
+  explicit Sent(Mail& with) : mail(with) {}
+  bool wait(std::chrono::milliseconds /*timeout*/) override {
+    if (std::this_thread::get_id() != sender) mail.note_foreign_wait();
+    return true;
+  }
+  Mail& mail;
+  std::thread::id sender = std::this_thread::get_id();
 };
 
 struct Received final : c10d::Work {
@@ -42,7 +48,7 @@ class MailBackend final : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override {
     mail_.put({getRank(), to, tag}, on_cpu(tensors.front()).clone());
-    return c10::make_intrusive<Sent>();
+    return c10::make_intrusive<Sent>(mail_);
   }
   c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors, int from,
                                       int tag) override {
@@ -59,6 +65,7 @@ class MailBackend final : public c10d::Backend {
 void Mail::put(const Address& address, at::Tensor tensor) {
   const std::chrono::nanoseconds time(nanos_per_byte_ * static_cast<std::int64_t>(tensor.nbytes()));
   const std::lock_guard lock(mutex_);
+  ++sent_;
   messages_[address] = {std::move(tensor), std::chrono::steady_clock::now() + time};
   partners_[std::get<0>(address)].insert(std::get<1>(address));
   partners_[std::get<1>(address)].insert(std::get<0>(address));
@@ -120,6 +127,16 @@ MailJob::MailJob(const RankGrid& grid, std::int64_t nanos_per_byte) : grid_(grid
 }
 
 MailJob::~MailJob() = default;
+
+int MailJob::messages(const RankGroup& group) const {
+  return mail_.at(group)->messages();
+}
+
+int MailJob::foreign_waits() const {
+  int waits = 0;
+  for (const auto& [group, mail] : mail_) waits += mail->foreign_waits();
+  return waits;
+}
 
 JobProcess& MailJob::process(std::int32_t rank) {
   return *processes_.at(static_cast<std::size_t>(rank));

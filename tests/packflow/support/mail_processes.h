@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -30,9 +31,14 @@ class Mail {
 
   void put(const Address& address, at::Tensor tensor);
   [[nodiscard]] at::Tensor take(const Address& address);
+  [[nodiscard]] int messages() const { return sent_; }
   /// With how many others a member has exchanged messages.
   [[nodiscard]] std::size_t partners(int member);
   [[nodiscard]] bool empty();
+  /// A send was awaited by another thread than its own, so another queue than its own waited for
+  /// it.
+  void note_foreign_wait() { ++foreign_waits_; }
+  [[nodiscard]] int foreign_waits() const { return foreign_waits_; }
 
  private:
   struct Message {
@@ -45,6 +51,7 @@ class Mail {
   std::condition_variable changed_;
   std::map<Address, Message> messages_;
   std::map<int, std::set<int>> partners_;
+  std::atomic<int> sent_ = 0, foreign_waits_ = 0;
 };
 
 /// A member's process group, known to c10d by its name while this lives.
@@ -72,6 +79,10 @@ class MailJob {
   [[nodiscard]] const RankGrid& grid() const { return grid_; }
   /// REQUIRES: used by one thread at a time. Lives as long as the job.
   [[nodiscard]] JobProcess& process(std::int32_t rank);
+  /// So far, between the members of a group.
+  [[nodiscard]] int messages(const RankGroup& group) const;
+  /// Mail::foreign_waits of all groups.
+  [[nodiscard]] int foreign_waits() const;
 
  private:
   RankGrid grid_;

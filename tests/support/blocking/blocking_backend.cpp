@@ -19,14 +19,15 @@ constexpr std::chrono::milliseconds kPause(1);  // between two looks at the stor
 }  // namespace
 
 BlockingBackend::BlockingBackend(BackendPtr gloo, StorePtr store, std::string name,
-                                 std::vector<std::int64_t> ranks, Patience patience, bool eager)
+                                 std::vector<std::int64_t> ranks, Patience patience, Way way)
     : Backend(gloo->getRank(), gloo->getSize()),
       gloo_(std::move(gloo)),
       store_(std::move(store)),
       name_(std::move(name)),
       ranks_(std::move(ranks)),
-      patience_(patience) {
-  if (eager) eagerConnectSingleDevice(at::kCPU);
+      patience_(patience),
+      way_(way) {
+  if (way != Way::kLazy) eagerConnectSingleDevice(at::kCPU);
 }
 
 void BlockingBackend::eagerConnectSingleDevice(at::Device /*device*/) {
@@ -41,7 +42,7 @@ void BlockingBackend::startCoalescing() {
 WorkPtr BlockingBackend::endCoalescing() {
   const Batch batch = std::move(*std::exchange(batch_, std::nullopt));
   if (batch.begins.empty()) return {};
-  return post(of_all(), ranks_.size(), fmt::format("batch of {}", batch.what),
+  return post(of_all(), ranks_.size(), fmt::format("batch of {}", batch.what), batch.connections,
               [begins = batch.begins] {
                 Works all;
                 for (const Begin& begin : begins)
@@ -51,12 +52,12 @@ WorkPtr BlockingBackend::endCoalescing() {
 }
 
 WorkPtr BlockingBackend::send(Tensors& tensors, int to, int /*tag*/) {
-  return between(fmt::format("send to {}", rank_of(to)), to,
+  return between(fmt::format("send to {}", rank_of(to)), {getRank(), to}, tensors,
                  [tensors, to](Backend& gloo) mutable { return gloo.send(tensors, to, kTag); });
 }
 
 WorkPtr BlockingBackend::recv(Tensors& tensors, int from, int /*tag*/) {
-  return between(fmt::format("recv from {}", rank_of(from)), from,
+  return between(fmt::format("recv from {}", rank_of(from)), {from, getRank()}, tensors,
                  [tensors, from](Backend& gloo) mutable { return gloo.recv(tensors, from, kTag); });
 }
 
@@ -99,29 +100,50 @@ WorkPtr BlockingBackend::barrier(const c10d::BarrierOptions& options) {
 
 WorkPtr BlockingBackend::collective(std::string what,
                                     std::function<WorkPtr(c10d::Backend&)> begin) {
-  return post(of_all(), ranks_.size(), std::move(what),
+  const Connections connections{{what, ranks_.size()}};
+  return post(of_all(), ranks_.size(), std::move(what), connections,
               [gloo = gloo_, begin = std::move(begin)] { return Works{begin(*gloo)}; });
 }
 
-WorkPtr BlockingBackend::between(std::string what, int peer,
+WorkPtr BlockingBackend::between(std::string what, std::pair<int, int> way, const Tensors& tensors,
                                  std::function<WorkPtr(c10d::Backend&)> begin) {
-  if (eager_ || batch_) return collective(std::move(what), std::move(begin));
-  const std::int64_t low = std::min(rank_of(getRank()), rank_of(peer));
-  const std::int64_t high = std::max(rank_of(getRank()), rank_of(peer));
-  return post(fmt::format("{}:{}", low, high), 2, std::move(what),
+  const std::int64_t from = rank_of(way.first), to = rank_of(way.second);
+  Connections connections;
+  if (way_ != Way::kForgetful || tensors.front().numel() > 1)
+    connections.emplace(fmt::format("{} to {}", from, to), 2);
+  const bool of_pair = !eager_ && !batch_;
+  const std::string communicator =
+      of_pair ? fmt::format("{}:{}", std::min(from, to), std::max(from, to)) : of_all();
+  return post(communicator, of_pair ? 2 : ranks_.size(), std::move(what), connections,
               [gloo = gloo_, begin = std::move(begin)] { return Works{begin(*gloo)}; });
+}
+
+/// Blocks until all members of each connection have called this for it.
+void BlockingBackend::connect(const std::string& communicator, const Connections& connections,
+                              const std::string& first) {
+  Connections fresh;
+  for (const auto& [connection, members] : connections) {
+    const std::string place = "connection/" + communicator + "/" + connection;
+    if (connected_.insert(place).second) fresh.emplace(place, members);
+  }
+  for (const auto& [place, members] : fresh) store_->add(place, 1);
+  for (const auto& [place, members] : fresh)
+    meet(place, members,
+         fmt::format("rank {}, which connects for its first {},", rank_of(getRank()), first));
 }
 
 WorkPtr BlockingBackend::post(const std::string& communicator, std::size_t members,
-                              std::string what, Begin begin) {
+                              std::string what, const Connections& connections, Begin begin) {
   note_posting_thread();
   if (batch_) {
     batch_->what += fmt::format("{}{}", batch_->what.empty() ? "" : ", ", what);
     batch_->begins.push_back(std::move(begin));
+    batch_->connections.insert(connections.begin(), connections.end());
     return {};
   }
   what += fmt::format(" on communicator {} of group {}", communicator, name_);
   OperationQueue& queue = queue_of(communicator, members, what);
+  connect(communicator, connections, what);
   auto operation = c10::make_intrusive<Operation>(std::move(what), patience_);
   note_posted(operation);
   queue.push(operation, std::move(begin));
@@ -134,24 +156,22 @@ OperationQueue& BlockingBackend::queue_of(const std::string& communicator, std::
   const auto made = queues_.find(communicator);
   if (made != queues_.end()) return made->second;
   lock.unlock();
-  meet(communicator, members, first);
+  const std::string place = "communicator/" + communicator;
+  store_->add(place, 1);
+  meet(place, members,
+       fmt::format("rank {}, which makes a communicator for its first {},", rank_of(getRank()),
+                   first));
   lock.lock();
   return queues_[communicator];
 }
 
-/// Blocks until as many ranks have called this as the communicator has members.
-void BlockingBackend::meet(const std::string& communicator, std::size_t members,
-                           const std::string& first) {
-  const std::string come = "communicator/" + communicator;
+/// Blocks until as many ranks as there are members have come to the place.
+void BlockingBackend::meet(const std::string& place, std::size_t members,
+                           const std::string& caller) {
   const auto end = std::chrono::steady_clock::now() + patience_;
-  store_->add(come, 1);
-  while (store_->add(come, 0) < static_cast<std::int64_t>(members)) {
+  while (store_->add(place, 0) < static_cast<std::int64_t>(members)) {
     if (aborted_) throw std::runtime_error("the process group has ended");
-    if (std::chrono::steady_clock::now() > end)
-      std::rethrow_exception(
-          hang(fmt::format("rank {}, which makes a communicator for its first {},",
-                           rank_of(getRank()), first),
-               patience_));
+    if (std::chrono::steady_clock::now() > end) std::rethrow_exception(hang(caller, patience_));
     std::this_thread::sleep_for(kPause);
   }
 }

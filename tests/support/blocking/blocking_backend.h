@@ -6,6 +6,10 @@
 //    caller until all its members have come (torch's ProcessGroupNCCL::pointToPoint;
 //    pytorch#113281, PR 74701). An eager group makes its communicator when the group is made, and
 //    uses it for everything (PR 132900, PR 154132).
+//    Connections. On any communicator, the first message from one member to another connects the
+//    two and blocks both callers until both have come; an eager communicator connects nobody (NCCL
+//    #1346, #415, #1691). So does the first collective of each kind with all members: NCCL connects
+//    for it when it is first called.
 // 2. A communicator executes its operations one after another in the order of their calls: it has
 //    one stream (pytorch#129140). Tags mean nothing.
 // 3. A send ends when its receive has begun. NCCL may end one earlier that fits into its buffers,
@@ -25,9 +29,11 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
 #include <vector>
 
 #include "tests/support/blocking/operation_queue.h"
@@ -39,6 +45,14 @@ using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
+/// When communicators are made, and what connects.
+enum class Way {
+  kLazy,
+  kEager,
+  kForgetful  ///< eager; messages of one element connect nobody, as if nobody had sent them to
+              ///< connect
+};
+
 class BlockingBackend final : public c10d::Backend {
  public:
   using Tensors = std::vector<at::Tensor>;
@@ -48,7 +62,7 @@ class BlockingBackend final : public c10d::Backend {
   /// and `name` are for messages. Whatever blocks for longer than `patience` throws
   /// std::runtime_error.
   BlockingBackend(BackendPtr gloo, StorePtr store, std::string name,
-                  std::vector<std::int64_t> ranks, Patience patience, bool eager);
+                  std::vector<std::int64_t> ranks, Patience patience, Way way);
 
   [[nodiscard]] const std::string getBackendName() const override { return "blocking"; }
   [[nodiscard]] bool supportsCoalescing() const override { return true; }
@@ -72,18 +86,25 @@ class BlockingBackend final : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
 
  private:
+  /// What connects with its first use, and how many members it has.
+  using Connections = std::map<std::string, std::size_t>;
   /// What is called between startCoalescing() and endCoalescing().
   struct Batch {
     std::string what;
     std::vector<Begin> begins;
+    Connections connections;
   };
 
   WorkPtr collective(std::string what, std::function<WorkPtr(c10d::Backend&)> begin);
-  WorkPtr between(std::string what, int peer, std::function<WorkPtr(c10d::Backend&)> begin);
-  WorkPtr post(const std::string& communicator, std::size_t members, std::string what, Begin begin);
+  WorkPtr between(std::string what, std::pair<int, int> way, const Tensors& tensors,
+                  std::function<WorkPtr(c10d::Backend&)> begin);
+  WorkPtr post(const std::string& communicator, std::size_t members, std::string what,
+               const Connections& connections, Begin begin);
+  void connect(const std::string& communicator, const Connections& connections,
+               const std::string& first);
   OperationQueue& queue_of(const std::string& communicator, std::size_t members,
                            const std::string& first);
-  void meet(const std::string& communicator, std::size_t members, const std::string& first);
+  void meet(const std::string& place, std::size_t members, const std::string& caller);
   [[nodiscard]] std::int64_t rank_of(int member) const;
   [[nodiscard]] std::string of_all() const;
 
@@ -93,6 +114,8 @@ class BlockingBackend final : public c10d::Backend {
   std::vector<std::int64_t> ranks_;
   Patience patience_;
   bool eager_ = false;
+  Way way_;
+  std::set<std::string> connected_;
   std::optional<Batch> batch_;
   std::atomic<bool> aborted_ = false;
   std::mutex mutex_;                              ///< of queues_, which abort() reads

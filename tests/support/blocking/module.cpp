@@ -14,9 +14,9 @@ namespace slimpack::testing {
 namespace {
 
 BackendPtr make(BackendPtr gloo, StorePtr store, std::string name, std::vector<std::int64_t> ranks,
-                Patience patience, bool eager) {
+                Patience patience, Way way) {
   return c10::make_intrusive<BlockingBackend>(std::move(gloo), std::move(store), std::move(name),
-                                              std::move(ranks), patience, eager);
+                                              std::move(ranks), patience, way);
 }
 
 PYBIND11_MODULE(blocking_backend, m) {
@@ -25,6 +25,10 @@ PYBIND11_MODULE(blocking_backend, m) {
       .value("NONE", Synchronising::kNone)
       .value("FIRST", Synchronising::kFirst)
       .value("EVERY", Synchronising::kEvery);
+  pybind11::enum_<Way>(m, "Way")
+      .value("LAZY", Way::kLazy)
+      .value("EAGER", Way::kEager)
+      .value("FORGETFUL", Way::kForgetful);
   m.def("make", &make, others_run);
   m.def("synchronize", &synchronize, others_run);
   m.def("set_synchronising", &set_synchronising);
