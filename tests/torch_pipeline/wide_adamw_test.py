@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from slimpack.torch.pipeline import WideAdamW
+from slimpack.torch.pipeline import WideAdamW, wide_adamw
 from torch import nn
 
 SETTINGS = dict(lr=1e-4, weight_decay=0.1)
@@ -70,3 +70,20 @@ def test_a_parameter_without_a_gradient_stays():
     weights[0].grad = torch.ones(3, 4)
     optimizer.step()
     assert torch.equal(weights[1], before) and weights[1] not in optimizer.state
+
+
+def test_one_kernel_for_all_parameters_changes_no_bit_of_weights_in_bf16(monkeypatch):
+    # That of a GPU, which processors have, too. A checkpoint of steps without it goes on with it.
+    plain, fused = parameters(torch.bfloat16), parameters(torch.bfloat16)
+    optimizers = WideAdamW(plain, **SETTINGS), WideAdamW(fused, **SETTINGS)
+    for optimizer, of in zip(optimizers, (plain, fused), strict=True):
+        train(optimizer, of, 10)
+    monkeypatch.setattr(wide_adamw, "_is_fused", lambda tensor: True)
+    train(optimizers[1], fused, 10)
+    monkeypatch.undo()
+    train(optimizers[0], plain, 10)
+    for a, b in zip(plain, fused, strict=True):
+        assert torch.equal(a, b)
+        of_plain, of_fused = optimizers[0].state[a], optimizers[1].state[b]
+        assert of_fused["step"] == 20
+        torch.testing.assert_close(of_fused["weight"], of_plain["weight"], rtol=1e-6, atol=0)

@@ -14,7 +14,7 @@ _NARROW = (torch.bfloat16, torch.float16)
 
 class WideAdamW(torch.optim.Optimizer):
     """torch.optim.AdamW; of parameters in bf16 as above, from the moment on that it is made. Its
-    states are tensors with the parameters' shapes."""
+    states are tensors with the parameters' shapes, and on GPUs it is one kernel for all of them."""
 
     def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
         super().__init__(parameters, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
@@ -38,6 +38,8 @@ class WideAdamW(torch.optim.Optimizer):
         return loss
 
     def _update(self, parameters, group):
+        if not parameters:
+            return
         states = [self._state_of(parameter) for parameter in parameters]
         weights = [state.get("weight", parameter)
                    for state, parameter in zip(states, parameters, strict=True)]
@@ -46,7 +48,7 @@ class WideAdamW(torch.optim.Optimizer):
         beta1, beta2 = group["betas"]
         adamw(weights, gradients, [state["exp_avg"] for state in states],
               [state["exp_avg_sq"] for state in states], [], [state["step"] for state in states],
-              amsgrad=False, beta1=beta1, beta2=beta2, lr=group["lr"],
+              fused=_is_fused(parameters[0]), amsgrad=False, beta1=beta1, beta2=beta2, lr=group["lr"],
               weight_decay=group["weight_decay"], eps=group["eps"], maximize=False)
         for parameter, weight in zip(parameters, weights, strict=True):
             if weight is not parameter:
@@ -60,4 +62,10 @@ class WideAdamW(torch.optim.Optimizer):
                 wide = state["weight"] = parameter.detach().float()
             state["step"] = torch.zeros((), device="cpu")
             state["exp_avg"], state["exp_avg_sq"] = map(torch.zeros_like, (wide, wide))
+        if _is_fused(parameter):  # the kernel counts; a checkpoint's number is in the host's memory
+            state["step"] = state["step"].to(parameter.device, torch.float32)
         return state
+
+
+def _is_fused(tensor):
+    return tensor.is_cuda
