@@ -8,7 +8,8 @@ from slimpack.torch.pipeline.loss import targets_of
 
 
 class Documents:
-    """Tokens and targets of some of a step's sequences, by number, on the stage's device.
+    """Tokens of some of a step's sequences, by number, on the stage's device, and their targets in the
+    host's memory.
 
     Raises InvalidInput where a document is not as long as the plan says, and for what is no token of the
     model.
@@ -33,7 +34,7 @@ class Documents:
             if of is not None:
                 _require_known(of, vocabulary, f"labels[{sequence}]", IGNORED)
             self.tokens[sequence] = ids.to(device)
-            self.targets[sequence] = targets_of(ids, of).to(device)
+            self.targets[sequence] = targets_of(ids, of).cpu()
 
     def target_count(self):
         return sum(int((targets != IGNORED).sum()) for targets in self.targets.values())

@@ -1,12 +1,12 @@
 """Next-token targets of a step, and the loss and its gradient in blocks of tokens."""
 
 import torch
-from torch.nn import functional
 
 from slimpack.torch.collator import IGNORED
+from slimpack.torch.pipeline.cross_entropy import loss_and_gradient_of
 
-# A GPU needs many rows for products at full speed. 2 ** 28 logits are 1 GiB in fp32.
-LOGITS_AT_ONCE = {"cpu": 1 << 24, "cuda": 1 << 28}
+# A GPU needs many rows for products at full speed. 2 ** 29 logits are 1 GiB in bf16.
+LOGITS_AT_ONCE = {"cpu": 1 << 24, "cuda": 1 << 29}
 
 
 def targets_of(tokens, labels=None):
@@ -20,16 +20,18 @@ def loss_and_gradient(stage, hidden_TD, targets_T, divisor):
     """Adds the gradients of the head. Returns the summed loss / divisor (fp64, on the device) and
     its gradient by hidden_TD, which is after the final norm.
 
-    Logits exist for a block of rows at a time.
+    targets_T: in the host's memory, so that nobody waits for a GPU to learn which rows have one.
+    Logits exist for a block of rows at a time, and their gradient takes their place.
     """
     loss = torch.zeros((), dtype=torch.float64, device=hidden_TD.device)
     gradient_TD = torch.zeros_like(hidden_TD)
-    for block in _blocks(stage, targets_T):
-        block_TD = hidden_TD[block].detach().requires_grad_()
-        summed = _summed_loss(stage, block_TD, targets_T[block]) / divisor
-        summed.backward()
-        gradient_TD[block] = block_TD.grad
-        loss += summed.detach()
+    for rows, targets in _blocks(stage, targets_T):
+        block_TD = hidden_TD[rows].detach().requires_grad_()
+        logits_TV, is_kept = _logits(stage, block_TD)
+        into_TV = torch.empty_like(logits_TV) if is_kept else logits_TV.detach()
+        loss += loss_and_gradient_of(logits_TV.detach(), targets, divisor, into_TV)
+        logits_TV.backward(into_TV)
+        gradient_TD[rows] = block_TD.grad
     return loss, gradient_TD
 
 
@@ -37,21 +39,33 @@ def loss_alone(stage, hidden_TD, targets_T, divisor):
     """The loss that loss_and_gradient returns, without gradients."""
     loss = torch.zeros((), dtype=torch.float64, device=hidden_TD.device)
     with torch.no_grad():
-        for block in _blocks(stage, targets_T):
-            loss += _summed_loss(stage, hidden_TD[block], targets_T[block]) / divisor
+        for rows, targets in _blocks(stage, targets_T):
+            loss += loss_and_gradient_of(stage.logits(hidden_TD[rows]), targets, divisor, None)
     return loss
 
 
 def _blocks(stage, targets_T):
-    """The rows with a target, as many at a time as may have logits at once."""
-    rows = (targets_T != IGNORED).nonzero()[:, 0]
-    logits = LOGITS_AT_ONCE[targets_T.device.type]
+    """(rows, targets) on the stage's device of the rows with a target, as many at a time as may have
+    logits at once."""
+    rows_T = (targets_T != IGNORED).nonzero()[:, 0]
+    both_2T = torch.stack((rows_T, targets_T[rows_T]))
+    if stage.device.type == "cuda":
+        both_2T = both_2T.pin_memory()
+    both_2T = both_2T.to(stage.device, non_blocking=True)
+    logits = LOGITS_AT_ONCE[stage.device.type]
     block_rows = max(1, logits // stage.model.config.get_text_config().vocab_size)
-    return [block for block in rows.split(block_rows) if len(block)]
+    return [block_2T for block_2T in both_2T.split(block_rows, 1) if block_2T.shape[1]]
 
 
-def _summed_loss(stage, rows_TD, targets_T):
-    logits_TV = stage.logits(rows_TD)
-    if logits_TV.dtype != torch.float64:
-        logits_TV = logits_TV.float()
-    return functional.cross_entropy(logits_TV, targets_T, reduction="sum")
+def _logits(stage, rows_TD):
+    """Logits, and whether the backward pass of the head reads their memory: some end with an
+    operation that keeps its result."""
+    kept = set()
+
+    def note(tensor):
+        kept.add(tensor.untyped_storage().data_ptr())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        logits_TV = stage.logits(rows_TD)
+    return logits_TV, logits_TV.untyped_storage().data_ptr() in kept

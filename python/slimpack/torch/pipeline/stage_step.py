@@ -16,8 +16,8 @@ from slimpack.torch.pipeline.work import KeyValues, SliceWork
 class StageStep:
     """One stage's state in one step.
 
-    tokens, targets: by sequence of the replica, on the stage's device; the first stage needs the
-        tokens, the last one the targets.
+    tokens, targets: by sequence of the replica; the first stage needs the tokens, on its device, the
+        last one the targets, in the host's memory.
     divisor: targets of the whole step, on all replicas.
     balance: the load-balancing loss of experts, or None.
     loss: so far, on the last stage: fp64, on the device.

@@ -64,7 +64,7 @@ class Head:
         return meter.peak - before - inputs[0].nbytes
 
     def _inputs(self, tokens):
-        targets_T = torch.randint(self._vocabulary, (tokens,), device=self._stage.device)
+        targets_T = torch.randint(self._vocabulary, (tokens,))
         return self._random_rows(tokens, self._width), targets_T, tokens
 
     def _random_rows(self, tokens, width):
