@@ -1,10 +1,14 @@
 """The branch of attention that GPUs take, on a CPU: with a stand-in for torch's flash attention that
 takes what the kernel takes and masks as its documentation says."""
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 import torch
 from families import config_of, model_of
 from slimpack.torch.pipeline import parts, prefix_attention, selective, variable_length
+from torch.nn.attention import _fa4
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
@@ -134,6 +138,52 @@ def test_the_kernel_itself_takes_the_calls_and_a_selective_checkpoint_keeps_its_
     assert [tensor.grad.shape for tensor in inputs] == [tensor.shape for tensor in inputs]
     assert names.seen.count("aten::_flash_attention_forward") == 1
     assert names.seen.count("aten::_flash_attention_backward") == 1
+
+
+class FlashAttention4:
+    """A stand-in for the module that torch calls once FA4 is activated: its functions, in fp64."""
+
+    @staticmethod
+    def forward(query, key, value, *, softmax_scale, causal, window_size_left, window_size_right,
+                return_lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, seqused_k,
+                page_table, num_splits, out):
+        assert return_lse and num_splits == 1 and seqused_k is page_table is out is None
+        left = -1 if window_size_left is None else window_size_left
+        assert causal == (left == -1) and window_size_right == 0
+        output_THD = StandIn._attend({
+            "query": query, "key": key, "value": value, "cum_seq_q": cu_seqlens_q,
+            "cum_seq_k": cu_seqlens_k, "max_q": max_seqlen_q, "max_k": max_seqlen_k, "dropout_p": 0,
+            "is_causal": causal, "window_size_left": left, "window_size_right": 0,
+            "scale": softmax_scale})
+        return output_THD, torch.zeros(output_THD.shape[1::-1])
+
+    @staticmethod
+    def backward(query, key, value, out, dout, lse, *, deterministic, **options):
+        inputs = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
+        longest = {f"max_seqlen_{name}": int(options[f"cu_seqlens_{name}"].diff().max())
+                   for name in "qk"}
+        with torch.enable_grad():
+            output_THD, _ = FlashAttention4.forward(
+                *inputs, return_lse=True, seqused_k=None, page_table=None, num_splits=1, out=None,
+                **longest, **options)
+        assert torch.equal(output_THD, out) and lse.shape == output_THD.shape[1::-1]
+        return torch.autograd.grad(output_THD, inputs, dout)
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral"])
+def test_an_activated_implementation_gets_what_it_takes(kernel, monkeypatch, family):
+    # torch registers these functions for GPUs instead of its own operators.
+    module = SimpleNamespace(_flash_attn_fwd=FlashAttention4.forward,
+                             _flash_attn_bwd=FlashAttention4.backward)
+    monkeypatch.setitem(sys.modules, "stand_in_for_fa4", module)
+    monkeypatch.setattr(_fa4, "_FA4_MODULE_PATH", "stand_in_for_fa4")
+    monkeypatch.setattr(_fa4, "_get_device_major", lambda device: 9)
+    monkeypatch.setattr(_fa4, "_fa4_common_support_error", lambda *_, **__: None)
+    monkeypatch.setattr(variable_length, "_forward", _fa4._fa4_flash_attention_forward_impl)
+    monkeypatch.setattr(variable_length, "_backward", _fa4._fa4_flash_attention_backward_impl)
+    assert_model_equals_plain_training(model_of(config_of(family), 1), 2, kind="sliced",
+                                       recompute="full", stages=2)
+    assert not kernel.calls
 
 
 # Full attention, windows in all layers and in some, values narrower than queries and wider ones of
