@@ -91,7 +91,9 @@ void run_process(const TrainRequest& request, std::int32_t rank,
   }
   int code = 0;
   try {
-    ProcessJob job(grid, rank, names, [&] { return health && health->failed(); });
+    ProcessJob job(
+        grid, rank, names, [&] { return health && health->failed(); },
+        from_seconds(request.config.parallel.timeout));
     train_at_console(request, &job);
     flush_standard_output();
     static_cast<void>(job.make_world());  // all have come to their end

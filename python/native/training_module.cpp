@@ -34,6 +34,11 @@ void bind_process_needs(nb::module_& m) {
   using slimpack::RankGroup;
   nb::class_<RankGroup>(m, "RankGroup", "Ranks that talk to each other")
       .def_prop_ro("name", &RankGroup::name)
+      .def_prop_ro(
+          "kind", [](const RankGroup& group) { return std::string(to_string(group.kind)); },
+          "what its ranks exchange, such as forward or data")
+      .def_prop_ro("sums_gradients",
+                   [](const RankGroup& group) { return sums_gradients(group.kind); })
       .def_prop_ro("ranks",
                    [](const RankGroup& group) {
                      std::vector<std::int32_t> ranks;

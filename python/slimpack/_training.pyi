@@ -140,6 +140,13 @@ class RankGroup:
     def name(self) -> str: ...
 
     @property
+    def kind(self) -> str:
+        """what its ranks exchange, such as forward or data"""
+
+    @property
+    def sums_gradients(self) -> bool: ...
+
+    @property
     def ranks(self) -> list[int]: ...
 
     @property

@@ -12,10 +12,12 @@ def set_cuda_defaults():
     """Settings of the process for CUDA, which reads them when it is first used; none replaces what
     the user has set. Segments of the allocator grow, so that MicroPacks of many sizes leave few
     gaps. All kernels are loaded at once: the first use of one would else wait for all work on the
-    GPU, where a message may wait for that use."""
+    GPU, where a message may wait for that use. Work of all streams has queues of its own, up to 32:
+    a rank has one for each of its groups, and with eight of them one waits behind another's."""
     if "PYTORCH_ALLOC_CONF" not in os.environ:
         os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER")
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
 def take_gpu(remedy):

@@ -17,6 +17,9 @@ from slimpack.one_line_parser import OneLineParser
 from slimpack.text.errors import require_text
 
 
+FIRST_STEP = 4  # timeouts that replicas give each other for it on GPUs
+
+
 def parse(argv):
     parser = OneLineParser(prog="python -m slimpack.worker", description=__doc__)
     parser.add_argument("config", metavar="RUN.toml", help="run configuration")
@@ -74,7 +77,7 @@ def connect(groups, device, timeout):
     import torch
     import torch.distributed as dist
 
-    from slimpack.connections import connecting_late
+    from slimpack.connections import connecting_late, nccl_options
 
     with connecting_late():
         # What the runtime itself has to say stays on the CPU.
@@ -85,13 +88,18 @@ def connect(groups, device, timeout):
     gpu = None if device == "cpu" else torch.device("cuda", torch.cuda.current_device())
     names = []
     for group in groups:
-        with connecting_late(group.on_cpu):
+        on_gpu = gpu is not None and not group.on_cpu
+        # Until a step has run, nobody knows how long one takes (ProcessJob goes on from there).
+        patience = FIRST_STEP * timeout if on_gpu and group.sums_gradients else timeout
+        # Replicas exchange nothing on the CPU when they train on GPUs.
+        with connecting_late(group.on_cpu or on_gpu and group.sums_gradients):
             made = dist.new_group(
                 group.ranks,
-                timeout=timeout,
+                timeout=patience,
                 backend="gloo" if group.on_cpu else None,
                 use_local_synchronization=True,
-                device_id=None if group.on_cpu else gpu,
+                device_id=gpu if on_gpu else None,
+                pg_options=nccl_options(group.kind, patience) if on_gpu else None,
             )
         names.append(made.group_name)
     return names

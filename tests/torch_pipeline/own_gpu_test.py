@@ -29,17 +29,18 @@ def test_a_process_takes_the_gpu_of_its_number(taken, monkeypatch, local_rank, g
 
 
 def test_cuda_is_told_what_the_user_has_not_set(monkeypatch):
-    names = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "CUDA_MODULE_LOADING"]
+    names = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "CUDA_MODULE_LOADING",
+             "CUDA_DEVICE_MAX_CONNECTIONS"]
     settings = {}
     monkeypatch.setattr("os.environ", settings)
     set_cuda_defaults()
-    assert [settings.get(name) for name in names] == ["expandable_segments:True", None, "EAGER"]
+    assert [settings.get(name) for name in names] == ["expandable_segments:True", None, "EAGER", "32"]
     for name in names:  # whichever of the allocator's two names the user has taken
         settings.clear()
         settings[name] = "mine"
         set_cuda_defaults()
         assert settings[name] == "mine"
-    assert settings.keys() == {"PYTORCH_CUDA_ALLOC_CONF", "CUDA_MODULE_LOADING"}
+    assert settings.keys() == {"PYTORCH_CUDA_ALLOC_CONF", *names[2:]}
     settings.clear()
     settings["PYTORCH_ALLOC_CONF"] = "mine"
     set_cuda_defaults()

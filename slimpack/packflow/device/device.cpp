@@ -14,6 +14,7 @@ void set_cuda_defaults() {
   if (std::getenv("PYTORCH_ALLOC_CONF") == nullptr)
     ::setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", /*overwrite=*/0);
   ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
 }
 
 bool has_cuda_device() {

@@ -13,11 +13,6 @@
 namespace slimpack {
 namespace {
 
-bool sums_gradients(GroupKind kind) {
-  return kind == GroupKind::kData || kind == GroupKind::kDataInNode ||
-         kind == GroupKind::kDataAcrossNodes;
-}
-
 /// Whom a member talks to.
 std::set<std::int32_t> partners(const RankGroup& group, std::int32_t index) {
   std::set<std::int32_t> members;

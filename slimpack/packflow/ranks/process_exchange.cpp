@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -72,6 +73,10 @@ ProcessPeers::ProcessPeers(RankGroup group, const std::string& name)
 }
 
 ProcessPeers::~ProcessPeers() = default;
+
+void ProcessPeers::set_timeout(Nanos timeout) {
+  backend_->group->setTimeout(std::chrono::milliseconds(timeout.count() / 1'000'000));
+}
 
 PeerLost ProcessPeers::lost(std::int32_t member, const std::exception& cause) const {
   // Keeps the first line, without the place in a source file with which libraries begin it.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/base/units.h"
 #include "slimpack/packflow/ranks/rank_groups.h"
 
 namespace slimpack {
@@ -58,6 +59,9 @@ class ProcessPeers {
   /// sent one; tensors are contiguous, and nobody touches them until wait() returns.
   [[nodiscard]] Message send(at::Tensor tensor, std::int32_t member);
   [[nodiscard]] Message receive(at::Tensor tensor, std::int32_t member);
+
+  /// From now on the process group lets what it begins take so long before it calls it failed.
+  void set_timeout(Nanos timeout);
 
   struct Transfer {
     enum class Kind : bool { kSend, kReceive } kind;

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "slimpack/base/progress.h"
 #include "slimpack/cost/in_flight.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/ranks/connect_members.h"
@@ -65,6 +66,15 @@ struct ProcessJob::Ends {
     }
   }
 
+  /// The ranks' work between two barriers took so long.
+  void note_step(Nanos took) {
+    constexpr int kSteps = 4;
+    if (kSteps * took.count() <= timeout.count()) return;
+    timeout = Nanos(kSteps * took.count());
+    for (const auto& [group, peers] : collectives)
+      if (group.size > 1 && sums_gradients(group.kind)) peers->set_timeout(timeout);
+  }
+
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }
   /// Those that sum gradients node by node; nullopt: all replicas do at once.
   [[nodiscard]] std::optional<NodePeers> nodes() {
@@ -85,6 +95,7 @@ struct ProcessJob::Ends {
   std::vector<ProcessChannel> channels;  ///< forward, backward; empty if there is one rank
   std::function<bool()> failed;
   bool connected = false;
+  Nanos timeout{0};  ///< of groups that sum gradients
 };
 
 class ProcessJob::Member final : public GroupedCommunicator {
@@ -103,6 +114,7 @@ class ProcessJob::Member final : public GroupedCommunicator {
   at::Tensor receive(Inbox inbox) override { return channel(inbox).receive(local(inbox)); }
   void settle() override {
     for (ProcessChannel& c : ends_.channels) c.settle();
+    ends_.note_step(monotonic_now() - begun_);
   }
   /// None: processes have the wall clock alone.
   [[nodiscard]] std::span<const WaitedInput> waited_inputs() const override { return {}; }
@@ -119,6 +131,7 @@ class ProcessJob::Member final : public GroupedCommunicator {
 
   Ends& ends_;
   std::int32_t pipeline_;
+  Nanos begun_ = monotonic_now();
 };
 
 /// A process has one rank, so fail() has no other rank to wake. Other processes see that the
@@ -141,9 +154,11 @@ class ProcessJob::ConnectedWorld final : public World {
 };
 
 ProcessJob::ProcessJob(const RankGrid& grid, std::int32_t rank,
-                       const std::map<RankGroup, std::string>& names, std::function<bool()> failed)
+                       const std::map<RankGroup, std::string>& names, std::function<bool()> failed,
+                       Nanos timeout)
     : grid_(grid), rank_(rank), ends_(std::make_unique<Ends>(grid, rank, names)) {
   ends_->failed = std::move(failed);
+  ends_->timeout = timeout;
 }
 
 ProcessJob::~ProcessJob() = default;

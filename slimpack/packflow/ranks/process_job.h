@@ -23,9 +23,11 @@ namespace slimpack {
 class ProcessJob final : public JobProcess {
  public:
   /// `names`: PyTorch's names of the process_groups(). `failed`: whether another process has
-  /// reported a failure; called between layers.
+  /// reported a failure; called between layers. `timeout`: of the process groups. Those that sum
+  /// gradients get four times the longest step so far if that is more: a replica that has done its
+  /// part begins all reductions at once, and waits for the slowest one from then on.
   ProcessJob(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names,
-             std::function<bool()> failed);
+             std::function<bool()> failed, Nanos timeout);
   ~ProcessJob() override;
 
   [[nodiscard]] std::vector<std::int32_t> ranks() const override { return {rank_}; }

@@ -6,12 +6,21 @@
 
 namespace slimpack {
 
-std::string RankGroup::name() const {
-  constexpr std::array<const char*, 13> kNames{
+std::string_view to_string(GroupKind kind) {
+  constexpr std::array<std::string_view, 13> kNames{
       "world",        "data",       "data in node", "data across nodes", "context",  "tensor",
       "pipeline",     "vocabulary", "tied",         "forward",           "backward", "ring forward",
       "ring backward"};
-  std::string text = fmt::format("{} of ranks", kNames[static_cast<std::size_t>(kind)]);
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+bool sums_gradients(GroupKind kind) {
+  return kind == GroupKind::kData || kind == GroupKind::kDataInNode ||
+         kind == GroupKind::kDataAcrossNodes;
+}
+
+std::string RankGroup::name() const {
+  std::string text = fmt::format("{} of ranks", to_string(kind));
   if (kind == GroupKind::kWorld) return fmt::format("world of {} ranks", size);
   for (std::int32_t m = 0; m < size; ++m) text += fmt::format("{} {}", m == 0 ? "" : ",", rank(m));
   return text;

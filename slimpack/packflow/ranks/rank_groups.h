@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slimpack/packflow/ranks/rank_grid.h"
@@ -29,6 +30,11 @@ enum class GroupKind : std::uint8_t {
   kRingForward,
   kRingBackward
 };
+
+/// "forward", "data in node".
+[[nodiscard]] std::string_view to_string(GroupKind kind);
+/// Whether groups of this kind sum gradients over replicas.
+[[nodiscard]] bool sums_gradients(GroupKind kind);
 
 /// A group of the grid: ranks first, first + stride, …
 struct RankGroup {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -72,6 +73,33 @@ TEST(ProcessJob, ConnectsEachPairThatWillTalkBeforeTheFirstMessage) {
     }
   // Of each rank: two edges, data, tensor, context, tied.
   EXPECT_EQ(groups, 8 * 6);
+}
+
+TEST(ProcessJob, GivesReplicasFourTimesTheLongestStepToSumGradients) {
+  // Half the timeout four times is more than the timeout; a short step changes nothing.
+  const RankGrid grid{.replicas = 2};
+  constexpr std::chrono::milliseconds kTimeout(80), kLong(40), kShort(2);
+  testing::MailJob job(grid, 0, Nanos(80'000'000));
+  const RankGroup data{GroupKind::kData, 2}, context{GroupKind::kContext, 2};
+  const auto step = [&](std::chrono::milliseconds took) {
+    std::vector<std::jthread> ranks;
+    for (std::int32_t rank = 0; rank < grid.ranks(); ++rank)
+      ranks.emplace_back([&, rank] {
+        RankClock clock(ClockKind::kWall, Nanos(0));
+        const auto communicator = job.process(rank).make_world()->communicator(rank, clock);
+        std::this_thread::sleep_for(took);
+        communicator->settle();
+      });
+  };
+  step(kShort);
+  EXPECT_EQ(job.timeout(data).count(), 0) << "it has not been changed";
+  step(kLong);
+  const std::chrono::milliseconds first = job.timeout(data);
+  EXPECT_GE(first, 4 * kLong);
+  EXPECT_GT(first, kTimeout);
+  step(kShort);
+  EXPECT_EQ(job.timeout(data), first);
+  EXPECT_EQ(job.timeout(context).count(), 0);
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ NB_MODULE(process_driver, m) {
         std::map<RankGroup, std::string> by_group;
         const std::vector<RankGroup> groups = process_groups(grid, rank);
         for (std::size_t g = 0; g < groups.size(); ++g) by_group.emplace(groups[g], names.at(g));
-        slimpack::ProcessJob job(grid, rank, by_group, [] { return false; });
+        slimpack::ProcessJob job(
+            grid, rank, by_group, [] { return false; }, slimpack::Nanos(60'000'000'000));
         slimpack::testing::run_driven_step(file, &job);
         static_cast<void>(job.make_world());  // nobody leaves before all have what they wait for
       },

@@ -46,6 +46,7 @@ class MailBackend final : public c10d::Backend {
  public:
   MailBackend(int member, int size, Mail& mail) : Backend(member, size), mail_(mail) {}
 
+  void setTimeout(std::chrono::milliseconds timeout) override { mail_.note_timeout(timeout); }
   c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override {
     mail_.put({getRank(), to, tag}, on_cpu(tensors.front()).clone());
     return c10::make_intrusive<Sent>(mail_);
@@ -109,7 +110,7 @@ MailGroup::~MailGroup() {
   c10d::unregister_process_group(name_);
 }
 
-MailJob::MailJob(const RankGrid& grid, std::int64_t nanos_per_byte) : grid_(grid) {
+MailJob::MailJob(const RankGrid& grid, std::int64_t nanos_per_byte, Nanos timeout) : grid_(grid) {
   static std::atomic<int> jobs = 0;  // names are the program's
   const int job = ++jobs;
   for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
@@ -122,7 +123,8 @@ MailJob::MailJob(const RankGrid& grid, std::int64_t nanos_per_byte) : grid_(grid
       groups_.push_back(std::make_unique<MailGroup>(name, group.member(rank), group.size, *mail));
       names[group] = name;
     }
-    processes_.push_back(std::make_unique<ProcessJob>(grid, rank, names, [] { return false; }));
+    processes_.push_back(std::make_unique<ProcessJob>(
+        grid, rank, names, [] { return false; }, timeout));
   }
 }
 
@@ -130,6 +132,10 @@ MailJob::~MailJob() = default;
 
 int MailJob::messages(const RankGroup& group) const {
   return mail_.at(group)->messages();
+}
+
+std::chrono::milliseconds MailJob::timeout(const RankGroup& group) const {
+  return mail_.at(group)->timeout();
 }
 
 int MailJob::foreign_waits() const {

@@ -21,6 +21,9 @@
 
 namespace slimpack::testing {
 
+/// Of the process groups.
+inline constexpr Nanos kMailTimeout{40'000'000'000};
+
 /// Messages of a group that are under way. Thread-safe.
 class Mail {
  public:
@@ -32,6 +35,13 @@ class Mail {
   void put(const Address& address, at::Tensor tensor);
   [[nodiscard]] at::Tensor take(const Address& address);
   [[nodiscard]] int messages() const { return sent_; }
+  /// The longest timeout that a member was given since its group was made.
+  void note_timeout(std::chrono::milliseconds timeout) {
+    if (timeout.count() > timeout_ms_) timeout_ms_ = timeout.count();
+  }
+  [[nodiscard]] std::chrono::milliseconds timeout() const {
+    return std::chrono::milliseconds(timeout_ms_);
+  }
   /// With how many others a member has exchanged messages.
   [[nodiscard]] std::size_t partners(int member);
   [[nodiscard]] bool empty();
@@ -51,6 +61,7 @@ class Mail {
   std::condition_variable changed_;
   std::map<Address, Message> messages_;
   std::map<int, std::set<int>> partners_;
+  std::atomic<std::int64_t> timeout_ms_ = 0;
   std::atomic<int> sent_ = 0, foreign_waits_ = 0;
 };
 
@@ -73,7 +84,8 @@ class MailGroup {
 /// A job of processes. Their messages take `nanos_per_byte`, besides the time to hand them over.
 class MailJob {
  public:
-  explicit MailJob(const RankGrid& grid, std::int64_t nanos_per_byte = 0);
+  explicit MailJob(const RankGrid& grid, std::int64_t nanos_per_byte = 0,
+                   Nanos timeout = kMailTimeout);
   ~MailJob();
 
   [[nodiscard]] const RankGrid& grid() const { return grid_; }
@@ -81,6 +93,7 @@ class MailJob {
   [[nodiscard]] JobProcess& process(std::int32_t rank);
   /// So far, between the members of a group.
   [[nodiscard]] int messages(const RankGroup& group) const;
+  [[nodiscard]] std::chrono::milliseconds timeout(const RankGroup& group) const;
   /// Mail::foreign_waits of all groups.
   [[nodiscard]] int foreign_waits() const;
 

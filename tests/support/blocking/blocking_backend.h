@@ -67,6 +67,7 @@ class BlockingBackend final : public c10d::Backend {
   [[nodiscard]] const std::string getBackendName() const override { return "blocking"; }
   [[nodiscard]] bool supportsCoalescing() const override { return true; }
   void eagerConnectSingleDevice(at::Device device) override;
+  void setTimeout(Patience /*timeout*/) override {}  // its patience is that of the test
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   /// Fails what has not ended, from any thread.
