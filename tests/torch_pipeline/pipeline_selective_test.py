@@ -1,14 +1,20 @@
 """Graphs that lack elementwise results: exact, smaller, and the same bits."""
 
+import collections
 import random
+from types import SimpleNamespace
 
 import pytest
 import torch
 from families import config_of, model_of
+from slimpack.torch.pipeline import selective
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
 from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.random_plan import random_plan
 from slimpack.torch.pipeline.selective import _keeps
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+from torch.utils.checkpoint import SAC_IGNORED_OPS, CheckpointPolicy
 from trial import (
     assert_equals_plain_training,
     assert_model_equals_plain_training,
@@ -38,6 +44,41 @@ def gradients(recompute, dtype, family="llama", experts=None):
     engine.step(plan, documents)
     return {name: parameter.grad for stage in engine.stages
             for name, parameter in stage.model.named_parameters() if parameter.grad is not None}
+
+
+class AsksBefore(TorchDispatchMode):
+    """A selective checkpoint as torch 2.10 and 2.11 have it: what is kept is asked before an operation
+    runs, and again when backward runs it."""
+
+    def __init__(self, choice, storage, is_recompute):
+        super().__init__()
+        self.choice, self.storage, self.is_recompute = choice, storage, is_recompute
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func in SAC_IGNORED_OPS:
+            return func(*args, **kwargs)
+        context = SimpleNamespace(is_recompute=self.is_recompute)
+        keeps = self.choice(context, func, *args, **kwargs) == CheckpointPolicy.MUST_SAVE
+        if keeps and self.is_recompute:
+            return tree_map(lambda wrapped: wrapped.val, self.storage[func].pop(0))
+        result = func(*args, **kwargs)
+        if keeps:
+            self.storage[func].append(tree_map(lambda x: SimpleNamespace(val=x.detach()), result))
+        return result
+
+
+def asking_before(choice, allow_cache_entry_mutation):
+    storage = collections.defaultdict(list)
+    return AsksBefore(choice, storage, False), AsksBefore(choice, storage, True)
+
+
+@pytest.mark.parametrize(("family", "experts"), [("llama", None), ("gpt_oss", "batched_mm")])
+def test_releases_that_ask_before_an_operation_runs_have_the_same_bits(monkeypatch, family, experts):
+    expected = gradients("nothing", torch.float32, family, experts)
+    monkeypatch.setattr(selective, "create_selective_checkpoint_contexts", asking_before)
+    found = gradients("elementwise", torch.float32, family, experts)
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -80,6 +121,5 @@ def test_scores_of_long_slices_are_not_kept():
     # Of two heads with 8 numbers each: 100 queries and keys, then 5.
     for tokens, kept in ((100, False), (5, True)):
         query_HTD = torch.zeros(2, tokens, 8)
-        scores_HTT = query_HTD @ query_HTD.mT
-        assert _keeps("aten::bmm", (query_HTD, query_HTD.mT), scores_HTT) == kept
-        assert _keeps("aten::bmm", (scores_HTT, query_HTD), scores_HTT @ query_HTD)
+        assert _keeps("aten::bmm", (query_HTD, query_HTD.mT)) == kept
+        assert _keeps("aten::bmm", (query_HTD @ query_HTD.mT, query_HTD))

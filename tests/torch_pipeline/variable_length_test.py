@@ -79,8 +79,10 @@ class StandIn:
     def _attend(call):
         query, key, value = (call[name] for name in ("query", "key", "value"))
         cu_seq_q, cu_seq_k = call["cum_seq_q"], call["cum_seq_k"]
-        window_size = call["window_size_left"], call["window_size_right"]
-        assert call["dropout_p"] == 0 and call["is_causal"] == (window_size == (-1, 0))
+        is_causal = call["is_causal"]
+        assert call["dropout_p"] == 0 and is_causal == ("window_size_left" not in call)
+        window_size = ((-1, 0) if is_causal
+                       else (call["window_size_left"], call["window_size_right"]))
         widths = {tensor.shape[-1] for tensor in (query, key, value)}
         assert len(widths) == 1 and max(widths) % 8 == 0 and max(widths) <= 256
         assert key.shape[1] == value.shape[1] and query.shape[1] % key.shape[1] == 0
@@ -107,9 +109,10 @@ def fixture_kernel(monkeypatch, request):
     return kernel
 
 
-def test_the_stand_in_of_the_newest_release_takes_what_this_torch_takes():
+def test_the_stand_in_takes_what_this_torch_takes():
     operators = torch.ops.aten._flash_attention_forward, torch.ops.aten._flash_attention_backward
-    for operator, schema in zip(operators, (FORWARD["2.13"], BACKWARD), strict=True):
+    release = "2.13" if torch.__version__ >= "2.13" else "2.11"
+    for operator, schema in zip(operators, (FORWARD[release], BACKWARD), strict=True):
         assert torch._C.parse_schema(schema) == operator.default._schema
 
 
@@ -145,27 +148,24 @@ class FlashAttention4:
 
     @staticmethod
     def forward(query, key, value, *, softmax_scale, causal, window_size_left, window_size_right,
-                return_lse, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, seqused_k,
-                page_table, num_splits, out):
-        assert return_lse and num_splits == 1 and seqused_k is page_table is out is None
-        left = -1 if window_size_left is None else window_size_left
-        assert causal == (left == -1) and window_size_right == 0
+                cu_seqlens_q, cu_seqlens_k, return_lse, **unused):
+        assert return_lse and causal == (window_size_left is window_size_right is None)
+        windows = {} if causal else {"window_size_left": window_size_left,
+                                     "window_size_right": window_size_right}
         output_THD = StandIn._attend({
             "query": query, "key": key, "value": value, "cum_seq_q": cu_seqlens_q,
-            "cum_seq_k": cu_seqlens_k, "max_q": max_seqlen_q, "max_k": max_seqlen_k, "dropout_p": 0,
-            "is_causal": causal, "window_size_left": left, "window_size_right": 0,
-            "scale": softmax_scale})
+            "cum_seq_k": cu_seqlens_k, "max_q": len(query), "max_k": len(key), "dropout_p": 0,
+            "is_causal": causal, "scale": softmax_scale, **windows})
         return output_THD, torch.zeros(output_THD.shape[1::-1])
 
     @staticmethod
-    def backward(query, key, value, out, dout, lse, *, deterministic, **options):
+    def backward(query, key, value, out, dout, lse, *, deterministic, window_size_left=None,
+                 window_size_right=None, **options):
         inputs = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
-        longest = {f"max_seqlen_{name}": int(options[f"cu_seqlens_{name}"].diff().max())
-                   for name in "qk"}
         with torch.enable_grad():
             output_THD, _ = FlashAttention4.forward(
-                *inputs, return_lse=True, seqused_k=None, page_table=None, num_splits=1, out=None,
-                **longest, **options)
+                *inputs, return_lse=True, window_size_left=window_size_left,
+                window_size_right=window_size_right, **options)
         assert torch.equal(output_THD, out) and lse.shape == output_THD.shape[1::-1]
         return torch.autograd.grad(output_THD, inputs, dout)
 
@@ -173,6 +173,8 @@ class FlashAttention4:
 @pytest.mark.parametrize("family", ["llama", "mistral"])
 def test_an_activated_implementation_gets_what_it_takes(kernel, monkeypatch, family):
     # torch registers these functions for GPUs instead of its own operators.
+    if family == "mistral" and torch.__version__ < "2.13":
+        pytest.skip("its FlashAttention-4 takes no windows")
     module = SimpleNamespace(_flash_attn_fwd=FlashAttention4.forward,
                              _flash_attn_bwd=FlashAttention4.backward)
     monkeypatch.setitem(sys.modules, "stand_in_for_fa4", module)

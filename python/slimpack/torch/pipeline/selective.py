@@ -4,6 +4,8 @@ Such a layer runs under torch's selective checkpoint: results of matrix products
 kernels are kept; norms, activations, rotary positions and products of elements are computed again.
 """
 
+import collections
+
 import torch
 from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import (
@@ -46,29 +48,49 @@ class Selective:
 
 def _contexts():
     # What is written into is kept with what was written (_Choice).
-    return create_selective_checkpoint_contexts(_Choice(), allow_cache_entry_mutation=True)
+    choice = _Choice()
+    contexts = create_selective_checkpoint_contexts(choice, allow_cache_entry_mutation=True)
+    choice.results = contexts[0].storage
+    return contexts
 
 
 class _Choice:
-    """Which results of one run of a layer are kept."""
+    """Which results of one run of a layer are kept.
+
+    Releases of torch before 2.13 ask before an operation runs, and once more when backward runs it
+    again. results: by operation what these have kept.
+    """
 
     def __init__(self):
+        self.results = {}
         self._kept = set()  # storages, which live as long as this
+        self._made = collections.defaultdict(collections.deque)  # by operation, for the second time
 
     def __call__(self, context, op, *args, **kwargs):
+        if context.is_recompute:
+            return self._made[op].popleft()
         # A bias that is added in place is in what was kept, and must not be added to it again.
-        changes = op._schema.is_mutable and not self._kept.isdisjoint(_storages(args[:1]))
-        if not changes and not _keeps(op._schema.name, args, context.op_output):
-            return CheckpointPolicy.PREFER_RECOMPUTE
-        self._kept |= _storages(context.op_output)
-        return CheckpointPolicy.MUST_SAVE
+        changes = op._schema.is_mutable and not self._storages_kept().isdisjoint(_storages(args[:1]))
+        if not changes and not _keeps(op._schema.name, args):
+            policy = CheckpointPolicy.PREFER_RECOMPUTE
+        else:
+            policy = CheckpointPolicy.MUST_SAVE
+            self._kept |= _storages(getattr(context, "op_output", None))
+        self._made[op].append(policy)
+        return policy
+
+    def _storages_kept(self):
+        wrapped = (leaf for of_op in self.results.values() for leaf in tree_leaves(of_op))
+        return self._kept | _storages([leaf.val for leaf in wrapped if hasattr(leaf, "val")])
 
 
-def _keeps(name, args, result):
+def _keeps(name, args):
     """Whether an operation's result is kept. Of batched products not one that is larger than what
     it is made from: the scores of long slices."""
     if name in _BATCHED_PRODUCTS:
-        return result.numel() <= sum(factor.numel() for factor in args[-2:])
+        a_BNM, b_BMK = args[-2:]
+        result = a_BNM.shape[0] * a_BNM.shape[1] * b_BMK.shape[2]
+        return result <= a_BNM.numel() + b_BMK.numel()
     return name in _PRODUCTS or name in _ATTENTION
 
 

@@ -39,8 +39,9 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, query_THD, key_THD, value_THD, bounds, scale, window):
         ctx.bounds, ctx.causal = bounds, window is None
-        ctx.options = {"scale": scale, "window_size_left": -1 if window is None else window - 1,
-                       "window_size_right": 0}
+        ctx.options = {"scale": scale}
+        if window is not None:  # some implementations take none
+            ctx.options |= {"window_size_left": window - 1, "window_size_right": 0}
         output_THD, lse_HT, *dropout, _ = _forward(query_THD, key_THD, value_THD, *bounds, 0.0,
                                                    ctx.causal, False, **ctx.options)
         ctx.save_for_backward(query_THD, key_THD, value_THD, output_THD, lse_HT, *dropout)
