@@ -54,11 +54,6 @@ struct PretendedGuard final : c10::impl::DeviceGuardImplInterface {
   [[nodiscard]] bool queryStream(const c10::Stream& queue) const override {
     return known_reached(end_of(queue.id()));
   }
-  /// Who asks for it launches a kernel of its own: the queue does what comes before.
-  [[nodiscard]] void* getStreamNativeHandle(const c10::Stream queue) const override {
-    run_now(queue.id());
-    return nullptr;
-  }
   void synchronizeStream(const c10::Stream& queue) const override {
     let_host_wait(end_of(queue.id()));
   }
