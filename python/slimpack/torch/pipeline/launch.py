@@ -12,6 +12,7 @@ from slimpack import InvalidInput
 from slimpack.connections import connecting_late
 from slimpack.own_gpu import INVALID_INPUT, set_cuda_defaults, take_gpu
 from slimpack.torch.pipeline.failure import RunFailed, end_of_job
+from slimpack.torch.pipeline.flash_release import activate_newest
 
 FAILED, INTERRUPTED = 1, 130  # exit codes
 _EXPECTED = (InvalidInput, RunFailed, OSError)  # others are errors in a program
@@ -31,6 +32,9 @@ def launch(main, *, timeout=datetime.timedelta(minutes=5)):
     set_cuda_defaults()  # which asking for a GPU may read
     if torch.cuda.is_available():
         take_gpu("hide all of them to train on the CPU (CUDA_VISIBLE_DEVICES=)")
+        line = activate_newest()
+        if line and os.environ["RANK"] == "0":
+            print(line, file=sys.stderr, flush=True)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     with connecting_late():
         dist.init_process_group(backend, timeout=timeout)
