@@ -1,22 +1,22 @@
 // One training step of a Llama on real lengths on one GPU: step time, tokens a second, model FLOPs
 // utilisation and peak memory beside their predictions, for fixed packing, for sliced MicroPacks,
-// and for those with rows in pinned host memory where that is near; which operators take the time;
-// on request how exact bf16 gradients are, and Hugging Face's model with packed documents on the
-// same GPU. Without a GPU it prints the predictions for an H100.
+// and for those with rows in pinned host memory where that is near; and by programs in Python which
+// operators take the time, how exact bf16 gradients are, and Hugging Face's model with packed
+// documents on the same GPU, as it comes and tuned. Without a GPU it prints the predictions for an
+// H100.
 #include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "bench/command.h"
 #include "bench/gpu_report.h"
-#include "bench/operator_time.h"
 #include "bench/program.h"
 #include "bench/turns.h"
 #include "slimpack/base/error.h"
@@ -57,9 +57,9 @@ SequenceLengths lengths_of(const Arguments& a) {
   SequenceLengths lengths;
   std::int64_t total = 0;
   for (const Tokens length : read_lengths(a.lengths)) {
-    if (total >= a.step_tokens) return lengths;
     lengths.push_back(std::min(length, Tokens(a.context)));
     total += lengths.back().count();
+    if (total >= a.step_tokens) return lengths;
   }
   invalid_input("{} holds {} tokens, fewer than --step-tokens {}; ask for fewer", a.lengths, total,
                 a.step_tokens);
@@ -92,7 +92,7 @@ RatedPlan planned(const SequenceLengths& lengths, const Costs& cost, PlannerKind
 
 /// What a Python program beside this one prints of the job.
 nlohmann::json from_python(const Arguments& a, const SequenceLengths& lengths,
-                           const std::string& program) {
+                           const std::string& program, const std::string& options) {
   nlohmann::json request{{"model", a.model},
                          {"context", a.context},
                          {"device", a.device},
@@ -101,8 +101,8 @@ nlohmann::json from_python(const Arguments& a, const SequenceLengths& lengths,
   for (const Tokens length : lengths) request["lengths"].push_back(length.count());
   const auto file = std::filesystem::temp_directory_path() / "slimpack_bench_gpu.json";
   write_file(file, request.dump());
-  const auto lines = lines_of(fmt::format("{} {}/bench/{} {}", a.hugging_face, SLIMPACK_SOURCE_DIR,
-                                          program, file.string()));
+  const auto lines = lines_of(fmt::format("{} {}/bench/{} {}{}", a.hugging_face,
+                                          SLIMPACK_SOURCE_DIR, program, file.string(), options));
   std::filesystem::remove(file);
   auto json = nlohmann::json::parse(lines.empty() ? "" : lines.back(), nullptr, false);
   if (!json.is_object())
@@ -152,20 +152,6 @@ std::vector<NamedPlan> plans_of(const SequenceLengths& lengths, const Costs& cos
     plans.push_back({"slimpack, offloading",
                      planned(lengths, cost, PlannerKind::kSlimpack, a, {Recompute::kOffload})});
   return plans;
-}
-
-/// By operator its share of the time of all, the ten largest.
-nlohmann::json operator_shares(Way& way, const StepTokens& tokens, at::Device device) {
-  const OperatorTime time(device);
-  static_cast<void>(way.engine->run(way.planned.plan, way.planned.lowered, tokens, std::nullopt));
-  const auto by_operator = time.by_operator();
-  std::vector<std::pair<std::string, Nanos>> longest(by_operator.begin(), by_operator.end());
-  std::ranges::sort(longest, std::greater(), &std::pair<std::string, Nanos>::second);
-  longest.resize(std::min<std::size_t>(longest.size(), 10));
-  nlohmann::json shares = nlohmann::json::array();
-  for (const auto& [name, took] : longest)
-    shares.push_back({{"name", name}, {"share", to_seconds(took) / to_seconds(time.total())}});
-  return shares;
 }
 
 nlohmann::json job_figures(const Arguments& a, const ModelShape& shape,
@@ -218,7 +204,6 @@ nlohmann::json measure(const Arguments& a, const ModelShape& shape, const Sequen
   nlohmann::json json = job_figures(a, shape, lengths);
   json["device"] = device.str();
   for (const Way& way : ways) json["ways"].push_back(figures(way, a, shape, lengths));
-  json["operators"] = operator_shares(ways[1], tokens, device);
   // Hugging Face's process needs the memory: what the engine has, and what libtorch would keep.
   engine.reset();
   if (!device.is_cpu()) c10::getDeviceAllocator(device.type())->emptyCache();
@@ -249,8 +234,12 @@ void run(const Arguments& a) {
   };
   report();  // before Python runs, which may lack a library
   if (!there || a.hugging_face.empty()) return;
-  for (const char* program : {"gradients", "hugging_face"}) {
-    json[program] = from_python(a, lengths, fmt::format("gpu_{}.py", program));
+  for (const auto& [name, program, options] : std::vector<std::array<std::string, 3>>{
+           {"operators", "gpu_operators.py", ""},
+           {"gradients", "gpu_gradients.py", ""},
+           {"hugging_face", "gpu_hugging_face.py", ""},
+           {"hugging_face_tuned", "gpu_hugging_face.py", " --tuned"}}) {
+    json[name] = from_python(a, lengths, program, options);
     report();
   }
 }
@@ -277,8 +266,8 @@ void add_options(CLI::App& app, Arguments& a) {
       "The same bits in every run, as train.deterministic; Hugging Face's steps stay as they are");
   app.add_option(
          "--hugging-face", a.hugging_face,
-         "Python with torch and transformers, which times its model and compares gradients;\n"
-         "'' leaves both out")
+         "Python with torch and transformers, which times operators and Hugging Face's model\n"
+         "and compares gradients; '' leaves these out")
       ->capture_default_str();
   app.add_option("--json", a.json, "Write the figures here")->capture_default_str();
   app.add_option("--page", a.page, "Write what is printed here, in Markdown")

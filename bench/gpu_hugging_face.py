@@ -1,19 +1,28 @@
 #!/usr/bin/env python3
 """Hugging Face's model on packed documents: the peer of bench/gpu, which starts it.
 
-    gpu_hugging_face.py REQUEST.json     prints one JSON object: card, seconds of a step, peak bytes
+    gpu_hugging_face.py REQUEST.json [--tuned]     prints one JSON object: way, card, seconds of a step,
+                                                   peak bytes
 
 Whole documents are packed best-fit decreasing into rows of --context tokens; attention is
-FlashAttention-2's variable-length kernel inside each document, so nothing is padded and documents do
-not see each other. Parameters are fp32 and computed with in bf16 (autocast), AdamW is fused; the loss
-takes HEAD_ROWS tokens at a time, so that logits fit. Layers are recomputed only if a step does not fit
-otherwise. A step is forward and backward of every pack and the update.
+FlashAttention's variable-length kernel inside each document, so nothing is padded and documents do
+not see each other. AdamW is fused. Layers are recomputed only if a step does not fit otherwise. A step
+is forward and backward of every pack and the update.
+
+As it comes, parameters are fp32 and computed with in bf16 (autocast), attention is FlashAttention-2,
+and the loss takes HEAD_ROWS tokens at a time, so that logits fit. Tuned, parameters are bf16, and so are
+their gradients and AdamW's moments, which is less exact than SlimPack's fp32; norms, SwiGLU, rope and loss
+are Liger's kernels, and attention is the newest implementation that torch can activate. What of these
+is not there is left out; "way" says what was used.
 """
 
+import argparse
+import contextlib
 import json
 import statistics
 import sys
 import time
+from pathlib import Path
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -42,20 +51,72 @@ def document_attention(module, query, key, value, _mask, scaling=None, **_):
     return torch.cat(parts)[None], None
 
 
-def make_model(request):
+class Plain:
+    """The model as it comes: fp32 parameters under autocast, the loss in blocks of rows."""
+
+    dtype, way = torch.float32, "packed, as it comes"
+
+    def prepare(self, config, device):
+        self.computing = lambda: torch.autocast(device, dtype=torch.bfloat16)
+
+    def loss(self, head, rows, labels):
+        return sum(checkpoint(self._block_loss, head, *block, use_reentrant=False)
+                   for block in zip(rows.split(HEAD_ROWS), labels.split(HEAD_ROWS)))
+
+    @staticmethod
+    def _block_loss(head, rows, labels):
+        return torch.nn.functional.cross_entropy(head(rows).float(), labels, reduction="sum")
+
+
+class Tuned(Plain):
+    """bf16, Liger's kernels, the newest attention."""
+
+    dtype = torch.bfloat16
+
+    def prepare(self, config, device):
+        self.computing = contextlib.nullcontext
+        found = ["bf16"]
+        with contextlib.suppress(ImportError):
+            from liger_kernel import transformers as liger
+
+            patch = getattr(liger, f"apply_liger_kernel_to_{config.model_type}")
+            if device == "cuda":  # its kernels are Triton's
+                patch(fused_linear_cross_entropy=False)
+                fused = liger.LigerFusedLinearCrossEntropyLoss(reduction="sum")
+                self.loss = lambda head, rows, labels: fused(head.weight, rows, labels)
+                found.append("Liger")
+        found.append(self._activate(config) if device == "cuda" else "plain attention")
+        self.way = "packed, tuned: " + ", ".join(found)
+
+    def _activate(self, config):
+        """The name of what was activated."""
+        if torch.cuda.get_device_capability()[0] == 9:
+            sys.path.insert(0, str(Path(__file__).with_name("gpu_run")))
+            with contextlib.suppress(Exception):  # there is no library, or none of this shape
+                from fa4_library import activate
+
+                self.library = activate(config.head_dim, config.num_attention_heads
+                                        // config.num_key_value_heads)
+                return "FlashAttention-4"
+        for name in ("FA4", "FA3"):
+            with contextlib.suppress(Exception):  # its package is missing, or torch does not know it
+                torch.nn.attention.activate_flash_attention_impl(name)
+                return name.replace("FA", "FlashAttention-")
+        return "FlashAttention-2"
+
+
+def make_model(request, way):
     ALL_ATTENTION_FUNCTIONS.register("documents", document_attention)
-    with open(request["model"]) as file:
-        config = AutoConfig.for_model(**json.load(file))
+    config = AutoConfig.for_model(**json.loads(Path(request["model"]).read_text()))
+    way.prepare(config, request["device"])
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="documents")
-    return model.to(request["device"], torch.float32)
+    with torch.device(request["device"]):
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="documents",
+                                                 dtype=way.dtype)
+    return model
 
 
-def block_loss(head, rows, labels):
-    return torch.nn.functional.cross_entropy(head(rows).float(), labels, reduction="sum")
-
-
-def step(model, optimizer, packs, targets, device):
+def step(model, way, optimizer, packs, targets, device):
     for pack in packs:
         ends = [0]
         for length in pack.lengths:
@@ -66,16 +127,15 @@ def step(model, optimizer, packs, targets, device):
         positions = torch.cat([torch.arange(n) for n in pack.lengths])[None].to(device)
         labels = tokens.roll(-1, 1)
         labels[0, model.config.document_ends[1:].long() - 1] = -100
-        with torch.autocast(device, dtype=torch.bfloat16):
+        with way.computing():
             rows = model.model(tokens, position_ids=positions, use_cache=False).last_hidden_state[0]
-            loss = sum(checkpoint(block_loss, model.lm_head, *block, use_reentrant=False)
-                       for block in zip(rows.split(HEAD_ROWS), labels[0].split(HEAD_ROWS)))
+            loss = way.loss(model.lm_head, rows, labels[0])
         (loss / targets).backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
 
 
-def timed_steps(model, request, documents):
+def timed_steps(model, way, request, documents):
     """Seconds of each step after the first ones."""
     device = request["device"]
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
@@ -86,22 +146,26 @@ def timed_steps(model, request, documents):
     for _ in range(WARM_UP + STEPS):
         synchronize()
         start = time.perf_counter()
-        step(model, optimizer, packs, targets, device)
+        step(model, way, optimizer, packs, targets, device)
         synchronize()
         seconds.append(time.perf_counter() - start)
     return seconds[WARM_UP:]
 
 
 def main():
-    with open(sys.argv[1]) as file:
-        request = json.load(file)
+    parser = argparse.ArgumentParser(description="Steps of Hugging Face's model.")
+    parser.add_argument("request", type=Path)
+    parser.add_argument("--tuned", action="store_true")
+    options = parser.parse_args()
+    request = json.loads(options.request.read_text())
     on_gpu = request["device"] == "cuda"
-    model = make_model(request)
+    way = Tuned() if options.tuned else Plain()
+    model = make_model(request, way)
     model.train()
     documents = [torch.randint(model.config.vocab_size, (n,)) for n in request["lengths"]]
     recomputes = False
     try:
-        seconds = timed_steps(model, request, documents)
+        seconds = timed_steps(model, way, request, documents)
     except torch.OutOfMemoryError:
         recomputes = True
     if recomputes:  # outside the handler, which would keep the tensors of the failed step
@@ -109,8 +173,9 @@ def main():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         model.gradient_checkpointing_enable({"use_reentrant": False})
-        seconds = timed_steps(model, request, documents)
-    print(json.dumps({"card": torch.cuda.get_device_name() if on_gpu else "CPU",
+        seconds = timed_steps(model, way, request, documents)
+    print(json.dumps({"way": way.way,
+                      "card": torch.cuda.get_device_name() if on_gpu else "CPU",
                       "recomputes": recomputes,
                       "seconds": statistics.median(seconds),
                       "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0}))

@@ -33,7 +33,7 @@ ReportSection job_section(const json& f) {
   if (!there)
     text += fmt::format(
         "There is no CUDA device here. With one, this program measures the model's layers\n"
-        "on it, runs each step below {} times in turn, times its operators, and compares\n"
+        "on it, runs each step below {} times in turn, profiles one, and compares\n"
         "gradients and step time with Hugging Face's. Predictions are for one\n"
         "{} by its hardware file.\n",
         f["repetitions"].get<int>(), f["hardware"].get<std::string>());
@@ -81,11 +81,24 @@ ReportSection memory_section(const json& ways) {
   return {"Memory for activations", table.text()};
 }
 
-ReportSection operators_section(const json& operators) {
-  Table table({{"operator", Align::kLeft}, {"share"}});
-  for (const json& op : operators) table.add_row({op["name"], human_share(op["share"])});
-  return {"Time of operators, forward and backward of a sliced step, each waited for",
-          table.text()};
+/// Names of kernels have arguments of templates, which fill pages.
+std::string short_name(const std::string& name) {
+  constexpr std::size_t kLongest = 50;
+  const std::string bare = name.starts_with("void ") ? name.substr(5) : name;
+  return bare.size() <= kLongest ? bare : bare.substr(0, kLongest - 1) + "…";
+}
+
+ReportSection operators_section(const json& f) {
+  Table table({{"operator", Align::kLeft}, {"calls"}, {"ms"}, {"share"}});
+  for (const json& op : f["operators"])
+    table.add_row({short_name(op["name"]), grouped(op["calls"].get<std::int64_t>()),
+                   fmt::format("{:.2f}", op["seconds"].get<double>() * 1e3),
+                   human_share(op["share"])});
+  std::string text = table.text();
+  if (!f["idle"].is_null())
+    text += fmt::format("\nIn {:.3f} s of a step of {:.3f} s no kernel ran.\n",
+                        f["idle"].get<double>(), f["seconds"].get<double>());
+  return {"Time of operators in one step, profiled", text};
 }
 
 ReportSection gradients_section(const json& g) {
@@ -97,7 +110,8 @@ ReportSection gradients_section(const json& g) {
 
 ReportSection hugging_face_section(const json& h, const json& slimpack) {
   const double seconds = h["seconds"];
-  return {fmt::format("Hugging Face, packed, on {}", h["card"].get<std::string>()),
+  return {fmt::format("Hugging Face, {}, on {}", h["way"].get<std::string>(),
+                      h["card"].get<std::string>()),
           fmt::format("{:.3f} s, {:.2f} × slimpack's; layers {}; peak of all memory {}\n", seconds,
                       seconds / slimpack["seconds"].get<double>(),
                       h["recomputes"].get<bool>() ? "recomputed" : "kept",
@@ -111,8 +125,9 @@ std::vector<ReportSection> report_sections(const json& figures) {
                                       memory_section(figures["ways"])};
   if (figures.contains("operators")) sections.push_back(operators_section(figures["operators"]));
   if (figures.contains("gradients")) sections.push_back(gradients_section(figures["gradients"]));
-  if (figures.contains("hugging_face"))
-    sections.push_back(hugging_face_section(figures["hugging_face"], figures["ways"][1]));
+  for (const char* rival : {"hugging_face", "hugging_face_tuned"})
+    if (figures.contains(rival))
+      sections.push_back(hugging_face_section(figures[rival], figures["ways"][1]));
   return sections;
 }
 

@@ -13,7 +13,7 @@ struct ReportSection {
   std::string text;  ///< lines and tables of at most 80 columns, with ends of lines
 };
 
-/// Job, times, memory, operators, gradients and Hugging Face's step, as far as `figures` (the
+/// Job, times, memory, operators, gradients and Hugging Face's steps, as far as `figures` (the
 /// program's JSON) has them.
 [[nodiscard]] std::vector<ReportSection> report_sections(const nlohmann::json& figures);
 
