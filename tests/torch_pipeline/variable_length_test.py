@@ -159,8 +159,8 @@ class FlashAttention4:
         return output_THD, torch.zeros(output_THD.shape[1::-1])
 
     @staticmethod
-    def backward(query, key, value, out, dout, lse, *, deterministic, window_size_left=None,
-                 window_size_right=None, **options):
+    def backward(query, key, value, out, dout, lse, *, deterministic=False,
+                 window_size_left=None, window_size_right=None, **options):
         inputs = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
         with torch.enable_grad():
             output_THD, _ = FlashAttention4.forward(
