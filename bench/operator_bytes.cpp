@@ -9,7 +9,8 @@
 namespace slimpack {
 namespace {
 
-constexpr Tokens kShort{16}, kLong{32};
+/// Documents: of more rows a norm's backward has no further partial sums, as on a GPU.
+constexpr Tokens kShort{64}, kLong{96};
 /// Vocabularies of models that are counted. Bytes of the head grow linearly with it.
 constexpr std::int64_t kSmall = 2048, kLarge = 4096;
 
@@ -48,8 +49,10 @@ KindBytes by_kind(const OperatorCounts& operators) {
 /// By pass, forward first.
 using Passes = std::array<KindBytes, 2>;
 
-/// Of each token of a document, in a model of so many layers.
-Passes of_a_token(OperatorCase c, std::int64_t layers) {
+/// Each token of a document, on the last of so many stages of a model of two layers at most. The
+/// last stage's first two actions are a forward and its backward.
+Passes of_a_token(OperatorCase c, std::int64_t layers, std::int32_t stages) {
+  c.stages = stages;
   c.document = kShort;
   const Moments few = count_step(c, layers);
   c.document = kLong;
@@ -57,8 +60,8 @@ Passes of_a_token(OperatorCase c, std::int64_t layers) {
   const auto tokens = static_cast<double>((kLong - kShort).count());
   Passes passes;
   for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-    const KindBytes more =
-        by_kind(cost_of(many, pass).operators) - by_kind(cost_of(few, pass).operators);
+    const KindBytes more = by_kind(cost_of(many, stages - 1, pass).operators) -
+                           by_kind(cost_of(few, stages - 1, pass).operators);
     passes[pass] = 1.0 / tokens * more;
   }
   return passes;
@@ -70,14 +73,18 @@ TokenBytes count_token_bytes(const ModelShape& shape, Recompute recompute) {
   count_operators(testing::kPretended);
   OperatorCase c{.device = testing::kPretended, .shape = shape, .recompute = recompute};
   c.shape.vocab_size = kSmall;
-  const Passes one = of_a_token(c, 1), two = of_a_token(c, 2);
-  c.shape.vocab_size = kLarge;
-  const Passes larger = of_a_token(c, 1);
+  const Passes one = of_a_token(c, 1, 1), two = of_a_token(c, 2, 1);
   const KindBytes forward = two[0] - one[0], backward = two[1] - one[1];
-  const KindBytes small_head = one[0] + one[1] - forward - backward;
+  // A stage of one layer and the head; another one has the embedding.
+  const auto head = [&](std::int64_t vocabulary) {
+    c.shape.vocab_size = vocabulary;
+    const Passes last = of_a_token(c, 2, 2);
+    return last[0] + last[1] - forward - backward;
+  };
+  const KindBytes small = head(kSmall), large = head(kLarge);
   const double steps =
       static_cast<double>(shape.vocab_size - kSmall) / static_cast<double>(kLarge - kSmall);
-  return {forward, backward, small_head + steps * (larger[0] + larger[1] - one[0] - one[1])};
+  return {forward, backward, small + steps * (large - small)};
 }
 
 }  // namespace slimpack

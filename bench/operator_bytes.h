@@ -8,14 +8,14 @@
 namespace slimpack {
 
 /// Bytes of one token by the operator's kind. Fusing removes those of `elementwise` alone: norms,
-/// activations, rope, residuals, copies and the loss.
+/// activations, rope, copies and the loss.
 struct KindBytes {
   double elementwise = 0, products = 0, attention = 0;
 };
 
 struct TokenBytes {
   KindBytes layer_forward, layer_backward;  ///< of one decoder layer
-  KindBytes head;                           ///< embedding, head and loss, both passes
+  KindBytes head;                           ///< last norm, head and loss, both passes
 };
 
 /// Counts steps of whole documents of a model of `shape` in bf16 on the pretended device, under

@@ -126,9 +126,9 @@ Moments count_step(const OperatorCase& c, std::int64_t layers) {
   return CountedStep(c, layers).run();
 }
 
-Moment cost_of(const Moments& moments, std::size_t index) {
-  const std::vector<Moment>& first = moments.begin()->second;
-  const Moment &before = first.at(index), &after = first.at(index + 1);
+Moment cost_of(const Moments& moments, std::int32_t rank, std::size_t index) {
+  const std::vector<Moment>& actions = moments.at(rank);
+  const Moment &before = actions.at(index), &after = actions.at(index + 1);
   return {
       difference(after.operators, before.operators),
       {after.calls.allocations - before.calls.allocations, after.calls.waits - before.calls.waits}};

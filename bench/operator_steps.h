@@ -42,7 +42,7 @@ using Moments = std::map<std::int32_t, std::vector<Moment>>;
 /// Runs a step of the model with `layers` layers and two MicroPacks a pass: forward comes first.
 [[nodiscard]] Moments count_step(const OperatorCase& c, std::int64_t layers);
 
-/// What the first rank's action `index` asks for.
-[[nodiscard]] Moment cost_of(const Moments& moments, std::size_t index);
+/// What the rank's action `index` asks for.
+[[nodiscard]] Moment cost_of(const Moments& moments, std::int32_t rank, std::size_t index);
 
 }  // namespace slimpack

@@ -47,8 +47,8 @@ struct LayerCost {
 LayerCost layer_cost(const OperatorCase& c, Pass pass) {
   const std::size_t index =
       c.sliced ? (pass == Pass::kForward ? 1 : 2) : (pass == Pass::kForward ? 0 : 1);
-  const Moment few = cost_of(count_step(c, kFewLayers), index);
-  const Moment more = cost_of(count_step(c, kMoreLayers), index);
+  const Moment few = cost_of(count_step(c, kFewLayers), 0, index);
+  const Moment more = cost_of(count_step(c, kMoreLayers), 0, index);
   return {difference(more.operators, few.operators),
           static_cast<double>(more.calls.allocations - few.calls.allocations) /
               (kMoreLayers - kFewLayers)};
@@ -153,7 +153,7 @@ void print_bytes(const Arguments& a) {
   }
   fmt::print(
       "KB that operators read and write for a token, by layer and pass, as on a GPU; the\n"
-      "head is embedding, head and loss in both passes. Fusing removes elementwise ones\n"
+      "head is last norm, head and loss in both passes. Fusing removes elementwise ones\n"
       "alone. {}\n\n{}",
       std::filesystem::path(a.model).filename().string(), table.text());
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");

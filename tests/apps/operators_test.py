@@ -36,12 +36,12 @@ def case_of(counted, tp):
 
 def test_a_whole_document_in_bf16_takes_few_operators(counted):
     case = case_of(counted, 1)
-    assert case["forward_per_layer"] <= 20
-    assert case["backward_per_layer"] <= 40
+    assert case["forward_per_layer"] <= 12
+    assert case["backward_per_layer"] <= 24
 
 
-def test_a_further_document_takes_at_most_one(counted):
-    assert all(case["per_extra_document"] <= 1 for case in counted if not case["sliced"])
+def test_a_further_document_takes_none(counted):
+    assert all(case["per_extra_document"] == 0 for case in counted if not case["sliced"])
 
 
 def test_the_host_waits_at_most_once_for_an_action(counted):
@@ -69,3 +69,15 @@ def test_products_move_the_bytes_that_their_shapes_say(token_bytes):
     parts = token_bytes["by_part"]["elementwise"]
     assert parts["layer, forward"]["products"] == forward
     assert parts["layer, backward"]["products"] == backward
+
+
+def test_fused_kernels_move_the_bytes_that_no_fusion_saves(token_bytes):
+    """In bf16, forward + backward: SwiGLU reads or writes 3 + 6 arrays of 8,192. A norm has 2 + 5 of
+    the hidden size, as its backward adds a residual and gives n ⊙ w; the last one has 2 + 3. Rope has
+    2 + 2 of q, k and v. Cross-entropy reads the logits twice and writes them once. The rest is small:
+    partial sums, angles and figures of a row."""
+    layer = 2 * (9 * 8192 + 2 * (2 + 5) * 2048 + 4 * (2048 + 2 * 512))
+    head = 2 * 3 * 128256 + 2 * (2 + 3) * 2048
+    for policy in ("nothing", "elementwise"):
+        assert layer <= token_bytes["layer_bytes_per_token"][policy] <= 230e3
+        assert head <= token_bytes["head_bytes_per_token"][policy] <= 0.8e6
