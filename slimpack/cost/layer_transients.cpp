@@ -18,8 +18,25 @@ std::int64_t norm_backward(const LayerWidths& w) {
   return std::max(w.summed(), w.hidden + w.normalize_backward(w.hidden));
 }
 
+/// The peak of a fused norm's backward: while the gradient of its output is summed over the ranks,
+/// or then, beside n ⊙ weight. dx takes dy's place.
+std::int64_t fused_norm_backward(const LayerWidths& w, std::int64_t tokens) {
+  return std::max(tokens * w.summed(), tokens * 2 * w.hidden + w.norm_sums(tokens));
+}
+
+/// silu(gate) ⊙ up takes the place of its gradient, and the gradients of weights come last.
+std::int64_t fused_mlp_backward(const LayerWidths& w, std::int64_t tokens,
+                                const PutOffWidths& kept) {
+  const std::int64_t down = tokens * (3 * w.ffn + w.gathered);
+  const std::int64_t norm = tokens * (kept.act + 2 * w.ffn) + fused_norm_backward(w, tokens);
+  const std::int64_t gate_up =
+      kept.any() ? 0 : tokens * (2 * w.ffn + w.hidden) + gathered_product(w, tokens, 0);
+  return tokens * w.hidden + std::max({down, norm, gate_up});
+}
+
 std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute,
                           const PutOffWidths& kept) {
+  if (w.fused) return fused_mlp_backward(w, tokens, kept);
   const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
   const std::int64_t down = tokens * (product + w.gathered) +
                             w.weight(tokens, w.shape.hidden_size, w.shape.intermediate_size);
@@ -48,9 +65,29 @@ std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recomp
   return tokens * (w.hidden + rotated - to_come) + attention_forward_transient(w, pack);
 }
 
+/// What a forward holds beyond its rows until attention is done. Fused kernels write q, k and v as
+/// they are read, so the projection itself is gone.
+std::int64_t attention_inputs(const LayerWidths& w) {
+  return w.fused ? 2 * w.k : w.q + 3 * w.k;
+}
+
 /// What an action holds all the time: the positions of rows of several slices, and row numbers.
 std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
   return pack.tokens().count() * (w.index + (pack.slices.size() > 1 ? w.rope : 0));
+}
+
+/// Logits in the compute type, whose place their gradient takes.
+std::int64_t fused_head_transient(const LayerWidths& w, std::int64_t tokens, std::int64_t rows) {
+  constexpr std::int64_t kTarget = sizeof(std::int64_t);
+  const std::int64_t logits = rows * w.element * w.shape.vocab_size;
+  // Log-sum-exp and the target's logit, validity and the weight of a row.
+  if (w.gathered == 0)
+    return tokens * (w.hidden + kTarget) +
+           std::max(logits + rows * (w.hidden + 4 * w.accumulator), w.norm_sums(tokens));
+  const std::int64_t in_block =
+      tokens * w.gathered + rows * 10 * w.accumulator + logits + rows * w.gathered;
+  return tokens * (w.hidden + kTarget + w.index) +
+         std::max(in_block, tokens * w.summed() + w.norm_sums(tokens));
 }
 
 }  // namespace
@@ -65,12 +102,12 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
   const std::int64_t mlp_rows = 2 * w.ffn + (keeps_results ? w.ffn + w.rstd : 0);
   // With q norms, attention's q is another tensor than the row's q.
   const std::int64_t rotated = w.shape.qk_norm && !keeps_results ? w.q : 0;
-  const std::int64_t qkv_and_k = w.q + 3 * w.k;
   const std::int64_t before_middle = whole - mlp_rows - w.hidden;
   const std::int64_t attention =
-      tokens * (before_middle + rotated + qkv_and_k) +
+      tokens * (before_middle + rotated + attention_inputs(w)) +
       std::max(attention_forward_transient(w, pack, exchange), tokens * w.summed());
-  const std::int64_t norm = tokens * (whole - mlp_rows + w.normalize(w.hidden));
+  const std::int64_t norm =
+      tokens * (whole - mlp_rows + (w.fused ? w.hidden : w.normalize(w.hidden)));
   // Tokens go to experts as copies of their hidden states, and come back as such.
   const std::int64_t mlp = tokens * (whole + product + w.summed() + 2 * w.copies);
   return std::max({attention, norm, mlp}) - tokens * w.kept(recompute) + action_bytes(w, pack);
@@ -79,7 +116,7 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
 PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool views) {
   const bool out_is_row = recompute != Recompute::kAttention && recompute != Recompute::kFull;
   PutOffWidths widths{.gate_up = 2 * w.ffn, .norm = w.hidden, .qkv = w.q + 2 * w.k};
-  if (views || recompute != Recompute::kNothing) widths.act = w.ffn;
+  if (w.fused || views || recompute != Recompute::kNothing) widths.act = w.ffn;
   if (views && out_is_row) widths.out = w.q;
   return widths;
 }
@@ -102,8 +139,10 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
     stores.close(w, s, lengths[s.sequence.index()]);
   }
   const std::int64_t slices = attention_backward_transient(w, pack, lengths, exchange);
-  const std::int64_t undo =
-      w.shape.qk_norm ? tokens * (w.normalize_backward(w.q) + (q_is_row ? w.q : 0)) : 0;
+  // libtorch's kernel for GPUs takes dy ⊙ n in the accumulate type beside dx.
+  const std::int64_t normalize_heads =
+      w.fused ? w.q / w.element * w.accumulator + w.q : w.normalize_backward(w.q);
+  const std::int64_t undo = w.shape.qk_norm ? tokens * (normalize_heads + (q_is_row ? w.q : 0)) : 0;
   const std::int64_t output =
       held + tokens * w.gathered +
       std::max(put_off.any() ? 0 : w.weight(tokens, w.shape.hidden_size, w.shape.q_width()),
@@ -114,8 +153,9 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
           w, tokens,
           w.weight(tokens, w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size));
   const std::int64_t gradient = tokens * (dqkv + w.hidden + w.gathered);
-  const std::int64_t normalize = tokens * (dqkv + w.normalize(w.hidden));
-  const std::int64_t norm = tokens * (put_off.qkv + w.hidden + norm_backward(w));
+  const std::int64_t normalize = w.fused ? 0 : tokens * (dqkv + w.normalize(w.hidden));
+  const std::int64_t norm = w.fused ? tokens * dqkv + fused_norm_backward(w, tokens)
+                                    : tokens * (put_off.qkv + w.hidden + norm_backward(w));
   const std::int64_t before = std::max(
       {attention_again(w, pack, recompute), mlp_backward(w, tokens, recompute, put_off), output});
   const std::int64_t after =
@@ -149,21 +189,24 @@ std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens bl
   constexpr std::int64_t kTarget = sizeof(std::int64_t);
   const std::int64_t rows = std::min(tokens, block.count());
   const std::int64_t logits = rows * w.accumulator * w.shape.vocab_size;
-  const std::int64_t rounded = w.rounded ? rows * w.element * w.shape.vocab_size : 0;
   const std::int64_t softmax = 2 * logits;  // log-sum-exp works on a copy
+  if (w.fused_head()) return fused_head_transient(w, tokens, rows);
+  // The gradient of the logits takes their place, or, where it is rounded, is another tensor.
+  const std::int64_t dlogits = rows * w.element * w.shape.vocab_size;
+  const std::int64_t rounding = w.rounded ? logits + dlogits : 0;
   const std::int64_t gradient =
-      logits + rounded + w.weight(rows, w.shape.vocab_size, w.shape.hidden_size);
+      std::max(rounding, dlogits + w.weight(rows, w.shape.vocab_size, w.shape.hidden_size));
   if (w.gathered == 0) {
     // Clamped targets; 1 / rms, validity, largest logit and log-sum-exp; n and n ⊙ weight.
     const std::int64_t held = rows * (kTarget + 4 * w.accumulator + 2 * w.hidden);
-    const std::int64_t norm = logits + rounded + rows * (w.hidden + w.normalize_backward(w.hidden));
+    const std::int64_t norm = dlogits + rows * (w.hidden + w.normalize_backward(w.hidden));
     return tokens * (w.hidden + kTarget) + held + std::max({softmax, gradient, norm});
   }
   // For a block: clamped targets, validity, and what the ranks exchange, two of each. For all rows:
   // n ⊙ weight, which its gradient replaces.
   const std::int64_t held = rows * (kTarget + 10 * w.accumulator);
-  const std::int64_t in_block = tokens * w.gathered + held +
-                                std::max({softmax, gradient, logits + rounded + rows * w.gathered});
+  const std::int64_t in_block =
+      tokens * w.gathered + held + std::max({softmax, gradient, dlogits + rows * w.gathered});
   return tokens * (w.hidden + w.rstd + kTarget + w.index) +
          std::max(in_block, tokens * norm_backward(w));
 }

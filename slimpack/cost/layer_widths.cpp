@@ -31,6 +31,15 @@ std::int64_t share_of(std::int64_t whole, std::int64_t parts) {
   return (whole + parts - 1) / parts;
 }
 
+bool fused_kernels_take(const ModelShape& shape) {
+  return shape.hidden_size % 8 == 0 && shape.hidden_size <= 8192 &&
+         shape.intermediate_size % 8 == 0 && shape.head_dim % 16 == 0;
+}
+
+bool fused_head_takes(const ModelShape& shape) {
+  return shape.vocab_size % 8 == 0;
+}
+
 LayerWidths::LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp)
     : shape(shape_of_rank(s, tp)),
       element(element_bytes(d)),

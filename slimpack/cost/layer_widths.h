@@ -20,6 +20,12 @@ namespace slimpack {
 /// full speed of matrix products, and few enough to be negligible beside a layer's rows.
 inline constexpr Tokens kWidenedRows{256};
 
+/// Whether fused kernels take the layers of this shape in bf16: those of packflow/fused/fused.h, by
+/// their widths.
+[[nodiscard]] bool fused_kernels_take(const ModelShape& shape);
+/// Whether they take the head's logits: whether its columns are a multiple of 8.
+[[nodiscard]] bool fused_head_takes(const ModelShape& shape);
+
 /// Bytes per token on one of `tp` tensor-parallel ranks, which has its heads and its share of the
 /// MLP. Hidden states are split by tokens.
 struct LayerWidths {
@@ -64,6 +70,12 @@ struct LayerWidths {
                ? std::min(tokens, kWidenedRows.count()) * (rows + columns) * accumulator
                : 0;
   }
+  /// The sums of a fused norm's backward, which its blocks have of at least 8 rows each. Few fill a
+  /// GPU.
+  [[nodiscard]] std::int64_t norm_sums(std::int64_t tokens) const {
+    const std::int64_t blocks = std::min<std::int64_t>(16 * multiprocessors, share_of(tokens, 8));
+    return blocks * shape.hidden_size * accumulator;
+  }
   /// Widened copies of the two attention outputs that are merged.
   [[nodiscard]] std::int64_t merging() const { return rounded ? 2 * q / element * accumulator : 0; }
   /// Hidden states as products take them: gathered, or this rank's own if it is alone.
@@ -78,6 +90,8 @@ struct LayerWidths {
   /// attend to a prefix. Heads that share a key head are folded, unless there are many queries.
   [[nodiscard]] std::int64_t folded_heads(Tokens queries) const;
 
+  /// Whether the loss runs in fused kernels, which take the logits as they are.
+  [[nodiscard]] bool fused_head() const { return flash() && fused_head_takes(shape); }
   /// Whether attention runs in FlashAttention-2 (flash_transients.h).
   [[nodiscard]] bool flash() const { return multiprocessors > 0; }
 
@@ -99,6 +113,7 @@ struct LayerWidths {
   std::int32_t multiprocessors = 0;
   CpCommType comm = CpCommType::kDirect;  ///< between replicas that share sequences
   bool kernel_bytes = true;               ///< whether what FlashAttention-2 takes for itself counts
+  bool fused = false;                     ///< whether fused kernels run (packflow/fused/fused.h)
 };
 
 }  // namespace slimpack

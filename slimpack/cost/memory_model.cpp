@@ -67,6 +67,8 @@ std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted:
   for (LayerWidths& w : widths) {
     if (flash_takes(w.shape.head_dim)) w.multiprocessors = cost.gpu->multiprocessors;
     w.kernel_bytes = counted >= Counted::kKernels;
+    w.fused = w.flash() && fused_kernels_take(w.shape);
+    if (w.fused) w.rstd = 0;  // backward computes it again
   }
   return widths;
 }
@@ -177,7 +179,9 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
   const auto segments = regroup(held.packs);
-  const Tokens block = head_block(w.shape, cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
+  const Tokens block = w.fused_head()
+                           ? fused_head_block(w.shape)
+                           : head_block(w.shape, cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
   std::vector<RowsFrom> rows;
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
@@ -374,10 +378,6 @@ Tokens head_block(const ModelShape& shape, DeviceKind device) {
   const bool gpu = device == DeviceKind::kCuda;
   const std::int64_t logits = std::int64_t{1} << (gpu ? 28 : 20);  // in fp32: 1 GiB, 4 MiB
   return Tokens(std::clamp<std::int64_t>(logits / shape.vocab_size, gpu ? 2048 : 64, 4096));
-}
-
-bool fused_head_takes(const ModelShape& shape) {
-  return shape.vocab_size % 8 == 0;
 }
 
 Tokens fused_head_block(const ModelShape& shape) {

@@ -13,7 +13,8 @@ void add_vocabulary(TaskBytes& bytes, LayerWidths widths, const PackPlan& held, 
   const std::int64_t rows = widths.all_hidden();
   widths.shape.vocab_size = share_of(widths.shape.vocab_size, ranks);
   widths.gathered = rows;
-  const Tokens block = head_block(widths.shape, device);
+  const Tokens block =
+      widths.fused_head() ? fused_head_block(widths.shape) : head_block(widths.shape, device);
   constexpr std::int64_t kIndex = sizeof(std::int64_t);
   const auto peaks = [&](const std::vector<MicroPack>& packs, auto peak_of) {
     std::vector<Bytes> out;

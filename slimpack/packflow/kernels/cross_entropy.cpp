@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/device/tensor.h"
 

@@ -22,14 +22,14 @@ struct GridStep {
   StepPlan plan;
   std::vector<Schedule> schedules;  ///< by replica
 
-  [[nodiscard]] SimulationResult predict() const {
+  [[nodiscard]] SimulationResult predict(Counted counted = Counted::kAll) const {
     const RecomputingCosts recomputed = with_recompute(cost, plan.recompute);
     std::vector<ReplicaPacks> tasks;
     for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
       const PackPlan& packs = plan.replicas[r].packs;
       tasks.push_back(
           {packs, task_times(recomputed, plan.layout, packs),
-           task_bytes(recomputed, plan.layout, packs, plan.lengths, Counted::kAll, ReplicaId(r))});
+           task_bytes(recomputed, plan.layout, packs, plan.lengths, counted, ReplicaId(r))});
       add_exchanges(tasks.back(), recomputed, plan.layout, schedules[tasks.size() - 1].exchanges);
     }
     return simulate(tasks, schedules);
