@@ -73,9 +73,9 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward_on(const Launchers& to,
                                                         double eps, const OptionalTensor& y_TH) {
   const std::int64_t width = weight_H.size(0), rows = dy_TH.numel() / width;
   const Queue queue = queue_of(dy_TH);
-  const std::int64_t blocks =
-      std::min(to.rms_norm_blocks(queue.device, width), (rows + kRowsOfSum - 1) / kRowsOfSum);
-  SLIMPACK_CHECK(blocks >= 0);
+  const std::int64_t most = to.rms_norm_blocks(queue.device, width);
+  SLIMPACK_CHECK(most > 0, "device {} does not say how many multiprocessors it has", queue.device);
+  const std::int64_t blocks = std::min(most, (rows + kRowsOfSum - 1) / kRowsOfSum);
   at::Tensor dweight_BH = at::empty({blocks, width}, dy_TH.options().dtype(at::kFloat));
   require_launched(
       to.rms_norm_backward(queue, {data(dy_TH), data(x_TH), data(weight_H), data(residual_TH),

@@ -65,6 +65,14 @@ TEST(WeightGradients, OfANormedInputAreThoseOfItsProductWithTheNormsWeight) {
   now.add(map.normed(), alone());
   now.add(plain.operands(), alone(), plain.dy_TO);
   EXPECT_LT(relative_error(map.weight_OI.gradient, plain.weight_OI.gradient), 1e-15);
+  // The product may be there already.
+  Rng again(2);
+  Map multiplied(again);
+  LinearOperands operands = multiplied.normed();
+  operands.x_TI = plain.x_TI;
+  operands.multiplied = true;
+  now.add(operands, alone());
+  EXPECT_TRUE(multiplied.weight_OI.gradient.equal(map.weight_OI.gradient));
 }
 
 TEST(WeightGradients, ThatArePutOffAreTheSameBitsAndChangeNothingBefore) {
