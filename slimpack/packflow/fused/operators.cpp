@@ -7,7 +7,10 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/device.h"

@@ -4,7 +4,6 @@
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sub.h>
-#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <utility>
