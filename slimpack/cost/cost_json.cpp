@@ -179,7 +179,8 @@ json gpu_to_json(const GpuMemory& gpu) {
   return {{"multiprocessors", gpu.multiprocessors},
           {"context_bytes", gpu.context.count()},
           {"allocator_page_bytes", gpu.allocator_page.count()},
-          {"peer_buffer_bytes", gpu.peer_buffers.count()}};
+          {"peer_buffer_bytes", gpu.peer_buffers.count()},
+          {"flash_attention", gpu.flash_attention}};
 }
 
 /// Figures so small that their products fit into 64 bits.
@@ -188,7 +189,9 @@ GpuMemory gpu_field(const JsonFields& f) {
   return {static_cast<std::int32_t>(f.integer("multiprocessors", 1, 1 << 12)),
           Bytes(f.integer("context_bytes", 0, kMostBytes)),
           Bytes(f.integer("allocator_page_bytes", 0, kMostBytes)),
-          Bytes(f.integer("peer_buffer_bytes", 0, kMostBytes))};
+          Bytes(f.integer("peer_buffer_bytes", 0, kMostBytes)),
+          static_cast<std::int32_t>(
+              f.integer("flash_attention", kFirstFlashRelease, kLastFlashRelease))};
 }
 
 json measured_on_to_json(const MeasuredOn& on) {

@@ -9,9 +9,32 @@ namespace slimpack {
 namespace {
 
 constexpr std::int64_t kQueryBlock = 128;
+constexpr std::int64_t kKeyTile = 128;  // of releases 3 and 4
 
 std::int64_t rounded_up(std::int64_t count, std::int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
+}
+
+/// As the kernels of Hopper pad sequences that lie end to end.
+std::int64_t padded_rows(std::int64_t rows, std::int64_t sequences, std::int64_t tile) {
+  return (rows + (sequences + 1) * tile - 1) / tile * tile;
+}
+
+/// Of releases 3 and 4, beyond the log-sum-exp with heads first. Locks are counted as if every
+/// sequence had all rows: too many, and few beside the sums.
+std::int64_t hopper_backward_call(const LayerWidths& w, std::int64_t sequences,
+                                  std::int64_t queries, std::int64_t keys) {
+  const std::int64_t heads = w.shape.num_heads, key_heads = w.shape.num_kv_heads;
+  const std::int64_t tile = w.shape.head_dim <= 64 ? 128 : 64;
+  const std::int64_t head_dim = rounded_up(w.shape.head_dim, w.shape.head_dim <= 128 ? 32 : 64);
+  constexpr std::int64_t kLock = 2 * sizeof(std::int32_t);
+  const std::int64_t rows = padded_rows(queries, sequences, tile);
+  const std::int64_t of_queries =
+      heads * (rows * (head_dim + 2) * w.accumulator + sequences * share_of(queries, tile) * kLock);
+  if (heads == key_heads) return of_queries;
+  return of_queries + 2 * key_heads *
+                          (padded_rows(keys, sequences, kKeyTile) * head_dim * w.accumulator +
+                           sequences * share_of(keys, kKeyTile) * kLock);
 }
 
 /// Slices of one call.
@@ -57,6 +80,8 @@ std::int64_t flash_forward_call(const LayerWidths& w, std::int64_t queries) {
 std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences, std::int64_t queries,
                                  std::int64_t keys) {
   if (!w.kernel_bytes) return 0;
+  if (w.flash_release > 2)
+    return queries * w.lse + hopper_backward_call(w, sequences, queries, keys);
   const std::int64_t heads = w.shape.num_heads;
   const std::int64_t padded =
       sequences > 1 ? queries + kQueryBlock * sequences : rounded_up(queries, kQueryBlock);

@@ -1,7 +1,8 @@
-// Peak bytes of FlashAttention-2 as libtorch has it: what the memory model counts on a GPU instead
-// of the CPU kernel's tiles. Sizes are those of libtorch's
-// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp, with
-// deterministic algorithms; others take less.
+// Peak bytes of FlashAttention: what the memory model counts on a GPU instead of the CPU kernel's
+// tiles. Sizes of release 2 are those of libtorch's
+// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp; those of 4 are those of
+// packflow/kernels/fa4_workspace.h, and 3 has the same sums. All with deterministic algorithms;
+// others take less.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,10 @@ namespace slimpack {
 [[nodiscard]] std::int64_t flash_forward_call(const LayerWidths& w, std::int64_t queries);
 
 /// Of one backward call beyond dQ, dK and dV: the log-sum-exp with heads first; a sum per query and
-/// head in fp32; dQ in fp32, in as many copies as keep all multiprocessors at work; dK and dV of
-/// every query head, where several share a key head. `sequences`: whole ones that lie end to end,
-/// each of them padded by up to 128 queries. REQUIRES: w.flash().
+/// head in fp32; dQ in fp32. Release 2 has dQ in as many copies as keep all multiprocessors at
+/// work, and dK and dV of every query head where several share a key head. Releases 3 and 4 have
+/// dQ once, dK and dV in fp32 instead, another log-sum-exp and locks. `sequences`: so many lie end
+/// to end, each of them padded to whole tiles. REQUIRES: w.flash().
 [[nodiscard]] std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences,
                                                std::int64_t queries, std::int64_t keys);
 

@@ -15,6 +15,7 @@ struct GpuMemory {
   Bytes context;         ///< CUDA's own, with all kernels loaded
   Bytes allocator_page;  ///< what libtorch's allocator leaves unfilled for each of its queues
   Bytes peer_buffers;    ///< NCCL's, for each rank of the node in each group
+  std::int32_t flash_attention = kFirstFlashRelease;  ///< the release that runs
 
   bool operator==(const GpuMemory&) const = default;
 };

@@ -9,6 +9,7 @@
 #include "slimpack/cost/context_travel.h"
 #include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/dtype.h"
+#include "slimpack/spec/hardware.h"
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
@@ -92,7 +93,7 @@ struct LayerWidths {
 
   /// Whether the loss runs in fused kernels, which take the logits as they are.
   [[nodiscard]] bool fused_head() const { return flash() && fused_head_takes(shape); }
-  /// Whether attention runs in FlashAttention-2 (flash_transients.h).
+  /// Whether attention runs in FlashAttention (flash_transients.h).
   [[nodiscard]] bool flash() const { return multiprocessors > 0; }
 
   ModelShape shape;  ///< the rank's
@@ -109,11 +110,12 @@ struct LayerWidths {
       0;                       ///< of a row: latents, and the input of attention's output norm
   std::int64_t mlp_extra = 0;  ///< of a row: the router's, and the input of the MLP's output norm
   std::int64_t copies = 0;     ///< hidden states of the tokens that the rank's experts get
-  /// Of the GPU; 0 where there is none, or none whose FlashAttention-2 takes such heads.
+  /// Of the GPU; 0 where there is none, or none whose FlashAttention takes such heads.
   std::int32_t multiprocessors = 0;
-  CpCommType comm = CpCommType::kDirect;  ///< between replicas that share sequences
-  bool kernel_bytes = true;               ///< whether what FlashAttention-2 takes for itself counts
-  bool fused = false;                     ///< whether fused kernels run (packflow/fused/fused.h)
+  std::int32_t flash_release = kFirstFlashRelease;  ///< of FlashAttention
+  CpCommType comm = CpCommType::kDirect;            ///< between replicas that share sequences
+  bool kernel_bytes = true;  ///< whether what FlashAttention-2 takes for itself counts
+  bool fused = false;        ///< whether fused kernels run (packflow/fused/fused.h)
 };
 
 }  // namespace slimpack

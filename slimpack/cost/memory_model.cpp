@@ -66,6 +66,7 @@ std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted:
   if (!cost.gpu || cost.dtype != Dtype::kBf16) return widths;
   for (LayerWidths& w : widths) {
     if (flash_takes(w.shape.head_dim)) w.multiprocessors = cost.gpu->multiprocessors;
+    w.flash_release = cost.gpu->flash_attention;
     w.kernel_bytes = counted >= Counted::kKernels;
     w.fused = w.flash() && fused_kernels_take(w.shape);
     if (w.fused) w.rstd = 0;  // backward computes it again

@@ -9,7 +9,7 @@ namespace slimpack {
 
 std::span<const HardwareField> hardware_fields() {
   using H = HardwareSpec;
-  static constexpr std::array<HardwareField, 23> kFields{{
+  static constexpr std::array<HardwareField, 24> kFields{{
       {"peak_flops", &H::peak_flops, false, "denominator of MFU"},
       {"linear_flops", &H::linear_flops, false, "achieved FLOP/s of large matrix products"},
       {"linear_half_rows", &H::linear_half_rows, true,
@@ -26,6 +26,8 @@ std::span<const HardwareField> hardware_fields() {
       {"memory_bytes", &H::memory_bytes, false, "of one rank"},
       {"memory_bandwidth", &H::memory_bandwidth, false, "bytes per second"},
       {"multiprocessors", &H::multiprocessors, false, "of one GPU"},
+      {"flash_attention", &H::flash_attention, false,
+       "release of FlashAttention that runs: 2, 3 or 4"},
       {"context_bytes", &H::context_bytes, false, "of CUDA on one GPU, with all kernels loaded"},
       {"allocator_page_bytes", &H::allocator_page_bytes, false,
        "that libtorch's allocator leaves unfilled"},
@@ -82,6 +84,10 @@ std::vector<std::string> hardware_errors(const HardwareSpec& hardware) {
                                    field.name, value, field.may_be_zero ? "0 or more" : "above 0",
                                    kLeastFigure, kLargestFigure));
   }
+  if (in_range(hardware.flash_attention) && (hardware.flash_attention < kFirstFlashRelease ||
+                                             hardware.flash_attention > kLastFlashRelease))
+    errors.push_back(
+        fmt::format("hardware.flash_attention is {}, must be 2, 3 or 4", hardware.flash_attention));
   return errors;
 }
 

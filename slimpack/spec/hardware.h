@@ -34,8 +34,10 @@ struct HardwareSpec {
 
   Bytes memory_bytes{80'000'000'000};
   double memory_bandwidth = 3.35e12;  ///< bytes per second
-  /// Of one GPU. The flash kernel's sums of dQ are as many copies as keep them all at work.
+  /// Of one GPU. FlashAttention-2's sums of dQ are as many copies as keep them all at work.
   std::int32_t multiprocessors = 132;
+  /// The release of FlashAttention that runs: what it takes for itself depends on it.
+  std::int32_t flash_attention = 2;
   /// What CUDA takes for itself, with all kernels loaded.
   Bytes context_bytes{1'440'000'000};
   /// What libtorch's allocator leaves unfilled at the ends of its segments: a page of each.
@@ -70,13 +72,16 @@ struct HardwareField {
 /// Every field but the name, in the order of the struct.
 [[nodiscard]] std::span<const HardwareField> hardware_fields();
 
+/// Releases of FlashAttention that the runtime may take.
+inline constexpr std::int32_t kFirstFlashRelease = 2, kLastFlashRelease = 4;
+
 /// The bounds of figures that are no bytes and no counts, but for those that may be 0. Beyond them
 /// times would leave the range of numbers.
 inline constexpr double kLeastFigure = 1e-9;
 inline constexpr double kLargestFigure = 1e30;
 
 /// One line per broken rule: every figure is within the bounds; overheads, latencies and
-/// host_bandwidth may be 0. Empty for a valid specification.
+/// host_bandwidth may be 0; flash_attention is 2, 3 or 4. Empty for a valid specification.
 [[nodiscard]] std::vector<std::string> hardware_errors(const HardwareSpec& hardware);
 
 /// Reads a hardware file: TOML with the names of HardwareSpec's fields at top level. Absent fields

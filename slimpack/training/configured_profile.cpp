@@ -7,6 +7,7 @@
 #include "slimpack/base/human.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/kernels/attention_kernel.h"
 
 namespace slimpack {
 
@@ -31,6 +32,11 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
     options.gpu = gpu_memory(config.hardware.value_or(HardwareSpec()));
   options.tp = p.tp;
   options.device = find_device(config.train.device);
+  if (options.gpu) {
+    const KernelChoice kernel = attention_kernel(
+        options.device, options.dtype, attention_heads(tensor_parallel_part(shape, p.tp)));
+    if (kernel.flash_release > 0) options.gpu->flash_attention = kernel.flash_release;
+  }
   options.deterministic = config.train.same_bits();
   options.most_merged = std::min(config.plan.most_merged, p.dp);
   options.cp_comm_type = p.cp_comm_type;

@@ -51,6 +51,9 @@ std::string difference(const Costs& cost, const ProfileOptions& options) {
   if (cost.dtype != options.dtype)
     return fmt::format("it is in {}, this run in {}", to_string(cost.dtype),
                        to_string(options.dtype));
+  if (cost.gpu && options.gpu && cost.gpu->flash_attention != options.gpu->flash_attention)
+    return fmt::format("it is of FlashAttention-{}, this run takes FlashAttention-{}",
+                       cost.gpu->flash_attention, options.gpu->flash_attention);
   return setting_that_differs(cost.measured_for, options.settings_text());
 }
 

@@ -39,6 +39,16 @@ std::optional<OutputLock> lock_output(const std::filesystem::path& folder,
   return lock;
 }
 
+/// The kernel that runs, and whether plans count another one's memory.
+std::string attention_text(const KernelChoice& kernel, const Costs& cost) {
+  if (!cost.gpu || kernel.flash_release == 0 || cost.gpu->flash_attention == kernel.flash_release)
+    return kernel.text;
+  return fmt::format(
+      "{}; plans count memory of FlashAttention-{}: set hardware.flash_attention to {}, or measure "
+      "again with slimpack profile",
+      kernel.text, cost.gpu->flash_attention, kernel.flash_release);
+}
+
 void describe(TrainingRun& run, const RunConfig& config, TrainingListener& listener) {
   const EngineOptions& options = run.engine().options();
   std::string layers;
@@ -56,7 +66,7 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
                   options.process == nullptr ? "threads" : "processes", options.device.str(),
                   to_string(options.dtype), to_string(options.clock)));
   if (!options.device.is_cpu()) {
-    listener.note("attention", run.engine().attention_kernel());
+    listener.note("attention", attention_text(run.engine().attention_kernel(), run.cost()));
     listener.note("model", options.deterministic
                                ? "runs repeat bit by bit, with a slower attention backward"
                                : "runs repeat up to rounding; train.deterministic = true fixes the "

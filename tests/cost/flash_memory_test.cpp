@@ -4,6 +4,7 @@
 
 #include "slimpack/cost/attention_transients.h"
 #include "slimpack/cost/memory_model.h"
+#include "slimpack/packflow/kernels/fa4_workspace.h"
 #include "tests/cost/shapes.h"
 
 namespace slimpack {
@@ -38,6 +39,70 @@ TEST(FlashMemory, OfABackwardCallIsThatOfLibtorchsKernel) {
   // Heads of 72 are padded to 96: 3 · 384 · 4 · 96 · 4.
   w.shape.head_dim = 72;
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'769'472 + 10'944);
+}
+
+/// What the library of FlashAttention-4 asks for, of `sequences` alike ones.
+std::int64_t fa4_workspace(const ModelShape& shape, std::int32_t sequences, std::int32_t queries,
+                           std::int32_t keys, const Fa4Tiles& tiles) {
+  const auto rows = [&](std::int32_t count, std::int32_t heads) {
+    return Fa4Rows{nullptr, count, heads, 0, 0};
+  };
+  Fa4Attention a{};
+  a.q = rows(sequences * queries, shape.num_heads);
+  a.k = rows(sequences * keys, shape.num_kv_heads);
+  a.q_bounds = a.k_bounds = {nullptr, sequences + 1};
+  Fa4Gradients d{};
+  d.fixed_order = 1;
+  d.longest_queries = queries;
+  d.longest_keys = keys;
+  return Fa4Workspace(tiles, a, d, nullptr).bytes;
+}
+
+TEST(FlashMemory, OfHopperKernelsIsTheirWorkspaceAndTheLogSumExp) {
+  LayerWidths w = widths();
+  w.flash_release = 4;
+  // 300 queries are padded to 512 rows of 4 heads: dQ, log-sum-exp and sums of 64 + 2 numbers, and
+  // 3 tiles with two locks of 4 bytes. dK and dV of two heads: 1,300 keys are padded to 1,536 rows
+  // of 64 numbers, with 11 tiles. Log-sum-exp: 300 · 16.
+  EXPECT_EQ(flash_backward_call(w, 1, 300, 1300),
+            4 * (512 * 66 * 4 + 3 * 8) + 2 * 2 * (1536 * 64 * 4 + 11 * 8) + 4'800);
+  w.flash_release = 3;
+  EXPECT_EQ(flash_backward_call(w, 1, 300, 1300),
+            4 * (512 * 66 * 4 + 3 * 8) + 2 * 2 * (1536 * 64 * 4 + 11 * 8) + 4'800);
+  // The library rounds each of its eight parts up to 256 bytes.
+  w.flash_release = 4;
+  const auto expect_near = [&](const Fa4Tiles& tiles, double locks) {
+    for (const std::int32_t sequences : {1, 5}) {
+      const std::int64_t workspace = fa4_workspace(w.shape, sequences, 3000, 7000, tiles);
+      const std::int64_t counted =
+          flash_backward_call(w, sequences, sequences * 3000, sequences * 7000) -
+          sequences * 3000 * w.lse;
+      EXPECT_GE(counted, workspace - 8 * 256);
+      EXPECT_LE(counted, static_cast<double>(workspace) * (1 + locks));
+    }
+  };
+  expect_near({64, 128, 128}, 0.002);
+  w.shape.head_dim = 128;
+  expect_near({128, 64, 128}, 0.002);
+  w.shape.num_kv_heads = 4;  // dK and dV have no sums
+  expect_near({128, 64, 128}, 0.002);
+}
+
+TEST(FlashMemory, OfHopperKernelsIsTwelveAndAHalfKilobytesATokenOfASmallModel) {
+  // Llama 3.2 1B: 32 heads of 64, 8 of keys: (32 · 66 + 2 · 8 · 64) · 4 = 12.5 kB beside the
+  // log-sum-exp; 8B: 32 heads of 128: (32 · 130 + 2 · 8 · 128) · 4 = 24.8 kB.
+  LayerWidths w = widths();
+  w.flash_release = 4;
+  w.shape.num_heads = 32;
+  w.shape.num_kv_heads = 8;
+  const auto per_token = [&] {
+    constexpr std::int64_t kTokens = 1 << 17;
+    return static_cast<double>(flash_backward_call(w, 1, kTokens, kTokens)) / kTokens -
+           static_cast<double>(w.lse);
+  };
+  EXPECT_NEAR(per_token(), 12'544, 20);
+  w.shape.head_dim = 128;
+  EXPECT_NEAR(per_token(), 24'832, 40);
 }
 
 TEST(FlashMemory, OfBackwardHasTheGradientsOfAllKeysOfOneCall) {

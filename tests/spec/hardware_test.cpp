@@ -45,6 +45,18 @@ TEST(Hardware, EachBrokenFigureIsNamed) {
   }
 }
 
+TEST(Hardware, FlashAttentionIsARelease) {
+  for (const std::int32_t release : {1, 2, 4, 5}) {
+    HardwareSpec hardware;
+    hardware.flash_attention = release;
+    const auto errors = hardware_errors(hardware);
+    ASSERT_EQ(errors.empty(), release == 2 || release == 4);
+    if (!errors.empty())
+      EXPECT_EQ(errors[0],
+                fmt::format("hardware.flash_attention is {}, must be 2, 3 or 4", release));
+  }
+}
+
 TEST(Hardware, OnlyOverheadsLatenciesAndTheWayToTheHostMayBeZero) {
   const std::set<std::string_view> may_be_zero{"linear_half_rows",        "attention_slice_us",
                                                "attention_token_head_ns", "forward_overhead_us",

@@ -1,5 +1,6 @@
 #include "slimpack/packflow/kernels/attention_kernel.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sub.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/tensor.h"
@@ -78,16 +80,20 @@ AttentionHeads attention_heads(const ModelShape& shape) {
   return {shape.num_heads, shape.num_kv_heads, shape.head_dim};
 }
 
-std::string attention_kernel(const at::Tensor& like, const AttentionHeads& heads) {
-  if (like.is_cpu()) return "libtorch's flash attention for CPUs";
+KernelChoice attention_kernel(at::Device device, Dtype dtype, const AttentionHeads& heads) {
+  if (device.is_cpu()) return {0, "libtorch's flash attention for CPUs"};
+  const at::Tensor like = at::empty({0}, at::dtype(compute_type(dtype)).device(device));
   const FlashKernel* const chosen = flash_kernel(like, heads);
-  std::string text(chosen != nullptr ? chosen->name() : "matrix products");
+  const auto name = [](const FlashKernel& k) {
+    return fmt::format("FlashAttention-{}", k.release());
+  };
+  std::string text = chosen != nullptr ? name(*chosen) : "matrix products";
   for (const auto& kernel : candidates()) {
     if (kernel.get() == chosen) break;
     if (const std::string refusal = kernel->refusal(like, heads); !refusal.empty())
-      text += fmt::format(", not {}: {}", kernel->name(), refusal);
+      text += fmt::format(", not {}: {}", name(*kernel), refusal);
   }
-  return text;
+  return {chosen != nullptr ? chosen->release() : 0, std::move(text)};
 }
 
 JoinedSequences::JoinedSequences(const std::vector<std::int64_t>& queries,

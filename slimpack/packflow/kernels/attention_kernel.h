@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/spec/dtype.h"
 #include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
@@ -85,10 +86,16 @@ struct AttentionHeads {
 };
 [[nodiscard]] AttentionHeads attention_heads(const ModelShape& shape);
 
-/// The kernel of tensors like this one with such heads, for the log: its name, and why none of
-/// those that the user installed is newer. Throws InvalidInput if the library of FlashAttention-4
+/// Which kernel runs.
+struct KernelChoice {
+  std::int32_t flash_release = 0;  ///< of FlashAttention on GPUs; 0: another kernel
+  std::string text;  ///< for people: its name, and why none that they installed is newer
+};
+
+/// That of tensors with such heads. Throws InvalidInput if the library of FlashAttention-4
 /// (flash_attention_4.h) is broken or of another version.
-[[nodiscard]] std::string attention_kernel(const at::Tensor& like, const AttentionHeads& heads);
+[[nodiscard]] KernelChoice attention_kernel(at::Device device, Dtype dtype,
+                                            const AttentionHeads& heads);
 
 /// Sequences whose queries lie end to end, and whose keys do: one call takes all of them. The
 /// queries of each are the last of as many keys, or of more.

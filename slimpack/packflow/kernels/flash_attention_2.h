@@ -8,7 +8,7 @@ namespace slimpack {
 
 class FlashAttention2 final : public FlashKernel {
  public:
-  [[nodiscard]] std::string_view name() const override { return "FlashAttention-2"; }
+  [[nodiscard]] std::int32_t release() const override { return 2; }
   [[nodiscard]] bool supports(const at::Tensor& like, const AttentionHeads& heads) const override;
 
  private:

@@ -17,7 +17,7 @@ class FlashAttention4 final : public FlashKernel {
   /// another version.
   explicit FlashAttention4(const std::filesystem::path& library);
 
-  [[nodiscard]] std::string_view name() const override { return "FlashAttention-4"; }
+  [[nodiscard]] std::int32_t release() const override { return 4; }
   /// Loads the kernels for the device of `like`, once. Throws RunFailed if the driver refuses them.
   [[nodiscard]] bool supports(const at::Tensor& like, const AttentionHeads& heads) const override;
   [[nodiscard]] std::string refusal(const at::Tensor& like,

@@ -3,8 +3,8 @@
 // aligned at the end; the log-sum-exp has heads first.
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
 
@@ -20,7 +20,8 @@ class FlashKernel {
  public:
   virtual ~FlashKernel() = default;
 
-  [[nodiscard]] virtual std::string_view name() const = 0;
+  /// 2, 3 or 4: FlashAttention-2, …
+  [[nodiscard]] virtual std::int32_t release() const = 0;
   /// Whether it takes tensors of the type of `like`, where that lies, with such heads.
   [[nodiscard]] virtual bool supports(const at::Tensor& like,
                                       const AttentionHeads& heads) const = 0;

@@ -14,7 +14,6 @@
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/device/rank_failure.h"
 #include "slimpack/packflow/device/rank_memory.h"
-#include "slimpack/packflow/kernels/attention_kernel.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/packflow/ranks/thread_world.h"
 #include "slimpack/packflow/step/rank_step.h"
@@ -70,10 +69,10 @@ Engine::Engine(EngineOptions options)
         rope_ = std::make_unique<Rope>(options_.shape, options_.dtype, options_.context,
                                        options_.device);
       // Before the first step: a kernel that is loaded later would wait for all work on the device.
-      std::string attention = slimpack::attention_kernel(
-          parameters_[t].front().buckets.front().values_N,
+      KernelChoice kernel = slimpack::attention_kernel(
+          options_.device, options_.dtype,
           attention_heads(tensor_parallel_part(options_.shape, options_.tensor)));
-      if (thread == 0) attention_kernel_ = std::move(attention);
+      if (thread == 0) attention_kernel_ = std::move(kernel);
       finish_queue(options_.device);  // other ranks read the table
     } catch (...) {
       failed[t] = failure_of(ranks_[t]);

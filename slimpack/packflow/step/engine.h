@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "slimpack/packflow/device/rank_threads.h"
+#include "slimpack/packflow/kernels/attention_kernel.h"
 #include "slimpack/packflow/kernels/rope.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/communicator.h"
@@ -68,8 +69,8 @@ class Engine {
   /// Of the rank's stages, in their order. REQUIRES: a rank of this process.
   [[nodiscard]] std::span<StageParameters> parameters(std::int32_t rank);
   [[nodiscard]] const EngineOptions& options() const { return options_; }
-  /// The attention kernel of its ranks, for the log.
-  [[nodiscard]] const std::string& attention_kernel() const { return attention_kernel_; }
+  /// That of its ranks.
+  [[nodiscard]] const KernelChoice& attention_kernel() const { return attention_kernel_; }
   /// That this process runs, ascending.
   [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }
 
@@ -86,7 +87,7 @@ class Engine {
   RankThreads threads_;
   std::vector<std::vector<StageParameters>> parameters_;  ///< by rank of ranks_, then by its stage
   std::unique_ptr<Rope> rope_;
-  std::string attention_kernel_;
+  KernelChoice attention_kernel_;
 };
 
 }  // namespace slimpack
