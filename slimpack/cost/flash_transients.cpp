@@ -1,9 +1,11 @@
 #include "slimpack/cost/flash_transients.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "slimpack/cost/attention_transients.h"
+#include "slimpack/cost/joined_slices.h"
 
 namespace slimpack {
 namespace {
@@ -42,14 +44,12 @@ struct Call {
   std::int64_t sequences = 0;
   std::int64_t queries = 0;
   std::int64_t keys = 0;
-  bool prefix = false;
   std::vector<Slice> slices;
 
   void add(const Slice& s) {
     ++sequences;
     queries += s.length().count();
     keys += s.end.count();
-    prefix = prefix || s.begin > Tokens(0);
     slices.push_back(s);
   }
   /// Of K and V, which several sequences have end to end.
@@ -58,11 +58,13 @@ struct Call {
   }
 };
 
-std::vector<Call> calls_of(const MicroPack& pack) {
+std::vector<Call> calls_of(const LayerWidths& w, const MicroPack& pack) {
   std::vector<Call> calls;
-  for (const Slice& s : pack.slices) {
-    if (calls.empty() || calls.back().prefix || s.begin > Tokens(0)) calls.emplace_back();
-    calls.back().add(s);
+  for (std::span<const Slice> left = pack.slices; !left.empty();) {
+    const std::size_t joined = joined_slices(left, 2 * w.k);
+    Call& call = calls.emplace_back();
+    for (const Slice& s : left.first(joined)) call.add(s);
+    left = left.subspan(joined);
   }
   return calls;
 }
@@ -95,7 +97,7 @@ std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences, s
 std::int64_t flash_forward_transient(const LayerWidths& w, const MicroPack& pack) {
   const std::int64_t result = w.q + w.lse;
   const std::int64_t tokens = pack.tokens().count();
-  const std::vector<Call> calls = calls_of(pack);
+  const std::vector<Call> calls = calls_of(w, pack);
   std::int64_t to_come = tokens;
   std::int64_t most = calls.size() > 1 ? tokens * result : 0;  // results that are joined
   for (const Call& call : calls) {
@@ -110,7 +112,7 @@ std::int64_t flash_backward_transient(const LayerWidths& w, const MicroPack& pac
                                       const SequenceLengths& lengths) {
   LayerStores stores;
   std::int64_t most = 0;
-  for (const Call& call : calls_of(pack)) {
+  for (const Call& call : calls_of(w, pack)) {
     for (const Slice& s : call.slices) stores.open(w, s, lengths[s.sequence.index()]);
     const std::int64_t gradients = call.queries * w.q + call.keys * 2 * w.k;
     most = std::max(most, stores.opened - stores.closed + call.joined_keys(w) + gradients +

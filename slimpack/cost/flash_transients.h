@@ -28,8 +28,7 @@ namespace slimpack {
                                                std::int64_t queries, std::int64_t keys);
 
 /// As attention_forward_transient and attention_backward_transient, for packs that no other replica
-/// takes part in: neighbours without a prefix are one call, every other slice is one with its
-/// prefix.
+/// takes part in: neighbours that joined_slices.h joins are one call.
 [[nodiscard]] std::int64_t flash_forward_transient(const LayerWidths& w, const MicroPack& pack);
 [[nodiscard]] std::int64_t flash_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                                     const SequenceLengths& lengths);

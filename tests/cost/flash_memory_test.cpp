@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "slimpack/cost/attention_transients.h"
+#include "slimpack/cost/joined_slices.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/kernels/fa4_workspace.h"
 #include "tests/cost/shapes.h"
@@ -116,9 +117,34 @@ TEST(FlashMemory, OfForwardIsAnotherLogSumExpAndWhatIsJoined) {
   // One call for both: K and V end to end, 150 · 512, and the copy of the log-sum-exp, 150 · 16.
   const MicroPack whole{{slice(0, 0, 100), slice(1, 0, 50)}};
   EXPECT_EQ(attention_forward_transient(widths(), whole), 76'800 + 2'400);
-  // With a call of its own for the slice with a prefix, results are joined: 210 · (512 + 16).
-  const MicroPack both{{slice(0, 0, 100), slice(1, 0, 50), slice(2, 200, 260)}};
+  // One call with a slice that has a prefix, too: 410 keys of 512 bytes, 210 log-sum-exps.
+  const MicroPack joined{{slice(0, 0, 100), slice(1, 0, 50), slice(2, 200, 260)}};
+  EXPECT_EQ(attention_forward_transient(widths(), joined), 209'920 + 3'360);
+  // With a call of its own for a slice with a long prefix, results are joined: 210 · (512 + 16).
+  const MicroPack both{{slice(0, 0, 100), slice(1, 0, 50), slice(2, 200'000, 200'060)}};
   EXPECT_EQ(attention_forward_transient(widths(), both), 110'880);
+}
+
+TEST(JoinedSlices, AreThoseWhoseKeysAreCopiedInTheTimeOfTheCallsThatTheySave) {
+  // At 512 bytes a token 2¹⁶ keys are copied in the time of a call.
+  constexpr std::int64_t kKeys = kBytesOfACall / 512;
+  const auto joined = [](std::vector<Slice> slices, std::optional<std::size_t> alone = {}) {
+    return joined_slices(slices, 512, alone);
+  };
+  EXPECT_EQ(joined({slice(0, 1, kKeys)}), 1U);
+  EXPECT_EQ(joined({slice(0, 5, kKeys / 2), slice(1, 5, kKeys / 2)}), 2U);
+  EXPECT_EQ(joined({slice(0, 5, kKeys / 2), slice(1, 5, kKeys / 2 + 1)}), 1U);
+  // Three save two calls.
+  EXPECT_EQ(joined({slice(0, 5, 10), slice(1, 0, 10), slice(2, 5, 2 * kKeys - 20)}), 3U);
+  EXPECT_EQ(joined({slice(0, 5, 10), slice(1, 0, 10), slice(2, 5, 2 * kKeys - 19)}), 2U);
+  // Without a prefix they join in any case, until one with a prefix would have all copied.
+  EXPECT_EQ(joined({slice(0, 0, kKeys), slice(1, 0, kKeys), slice(2, 0, kKeys)}), 3U);
+  EXPECT_EQ(joined({slice(0, 0, kKeys), slice(1, 0, kKeys), slice(2, 1, 2)}), 2U);
+  // One that must be alone.
+  const std::vector<Slice> few{slice(0, 5, 10), slice(1, 5, 10), slice(2, 5, 10)};
+  EXPECT_EQ(joined(few, 0), 1U);
+  EXPECT_EQ(joined(few, 1), 1U);
+  EXPECT_EQ(joined(few, 2), 2U);
 }
 
 TEST(FlashMemory, CanBeLeftOutToSayWhatItAdds) {

@@ -14,8 +14,7 @@
 namespace slimpack {
 namespace {
 
-/// Whether the run is the slice whose oldest keys the rank gives away. It has a prefix, so it runs
-/// by itself.
+/// Whether the run is the slice whose oldest keys the rank gives away, which runs by itself.
 bool gives_keys(const LayerContext& c, const PackRun& run, const AttentionExchange* exchange) {
   return exchange != nullptr && exchange->gives &&
          run.slices.data() == &c.pack.slices[exchange->slice];
@@ -81,13 +80,33 @@ void undo_rope(const LayerContext& c, const AttentionGradients& g, std::int64_t 
               {part(d.q_TND), part(d.k_TGD), part(d.v_TGD)});
 }
 
+/// Adds the prefixes' part of a joined call to the gradients of their sequences; what is left are
+/// the slices' own, one below the other.
+AttentionGradients without_prefixes(AttentionGradients g, std::span<const Slice> slices,
+                                    const std::vector<KeysValues>& of_sequences) {
+  std::vector<at::Tensor> dk, dv;
+  std::int64_t key = 0;
+  for (std::size_t s = 0; s < slices.size(); ++s) {
+    const std::int64_t before = slices[s].begin.count(), own = slices[s].length().count();
+    if (before > 0)
+      AttentionGradients{{}, g.dk_TGD.narrow(0, key, before), g.dv_TGD.narrow(0, key, before)}
+          .add_to(of_sequences[s]);
+    dk.push_back(g.dk_TGD.narrow(0, key + before, own));
+    dv.push_back(g.dv_TGD.narrow(0, key + before, own));
+    key += before + own;
+  }
+  if (key == g.dq_TND.size(0)) return g;  // none has a prefix
+  return {std::move(g.dq_TND), joined_rows(dk), joined_rows(dv)};
+}
+
 void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& all,
                   const fused::Heads& d) {
   std::vector<KeysValues> later;
   for (const Slice& slice : run.slices) later.push_back(c.kv.gradient(c.layer, slice));
   const bool gives = gives_keys(c, run, c.exchange);
-  const AttentionGradients g = run_gradients(c, run, all.narrow(run.row, run.rows()), later.front(),
-                                             gives ? c.exchange->keys : 0);
+  AttentionGradients g = run_gradients(c, run, all.narrow(run.row, run.rows()), later.front(),
+                                       gives ? c.exchange->keys : 0);
+  if (run.sequences) g = without_prefixes(std::move(g), run.slices, later);
   if (gives) {
     const AttentionGradients taken = taken_gradients(*c.exchange);
     g.dq_TND.add_(taken.dq_TND);

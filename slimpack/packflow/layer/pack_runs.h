@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,10 +29,12 @@ struct PackRun {
 };
 
 /// Made once per action, with its bounds on the device. Slices that a zone shares run together. Of
-/// the others, neighbours without a prefix do where the kernel takes several sequences; else each
-/// runs by itself. Slices of which the rank holds nothing have no run. `like`: of the type of the
-/// queries, and where they are. The MicroPack of `share` must outlive the runs.
+/// the others, neighbours do where the kernel takes several sequences and that is worth while
+/// (cost/joined_slices.h); else each runs by itself, and `alone` in any case. Slices of which the
+/// rank holds nothing have no run. `like`: of the type of the queries, and where they are. The
+/// MicroPack of `share` must outlive the runs.
 [[nodiscard]] std::vector<PackRun> pack_runs(const PackShare& share, const at::Tensor& like,
-                                             const AttentionHeads& heads);
+                                             const AttentionHeads& heads,
+                                             std::optional<std::size_t> alone = std::nullopt);
 
 }  // namespace slimpack

@@ -191,11 +191,13 @@ void StageStep::require_drained() const {
 StageStep::ActionInput StageStep::action_input(const MicroPack& pack, const TensorRows& rows,
                                                const AttentionExchange* exchange) const {
   const PackShare attending = held(pack).in_attention();
+  std::optional<std::size_t> alone;
+  if (exchange != nullptr && exchange->gives) alone = exchange->slice;
   ActionInput input{
       pack,
       rows,
       rope_.rows(attending),
-      pack_runs(attending, parameters_.buckets.front().values_N, attention_heads(shape_)),
+      pack_runs(attending, parameters_.buckets.front().values_N, attention_heads(shape_), alone),
       std::nullopt,
       exchange};
   if (!pack.row_zones.empty())

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -222,7 +223,7 @@ double relative_error(const at::Tensor& value, const at::Tensor& exact) {
 }
 
 TEST(Device, AGpusKernelsGiveGradientsAsNearToFp32AsThoseOfTheCpu) {
-  // Whole documents share calls and tensors there; slices with and without a prefix do not.
+  // Slices share calls there, whole documents tensors, too.
   const auto steps = [](Dtype dtype) {
     const ModelShape shape = small_shape(kLayers, true);
     return std::array{packed_step(shape, dtype, 1, lengths(), Tokens(115)),
@@ -263,6 +264,25 @@ TEST(Device, TrainingThereTakesTheSameSteps) {
   for (std::size_t s = 0; s < cpu.size(); ++s)
     EXPECT_NEAR(there[s], cpu[s], 2e-3 * cpu[s]) << s;  // attention rounds elsewhere: bf16
   EXPECT_LT(there.back(), there.front());
+}
+
+TEST(Device, AnEngineSaysWhichAttentionKernelItsRanksTake) {
+  // The test runs a second time with the stand-in for FlashAttention-4's library.
+  const bool four = std::getenv("SLIMPACK_FA4") != nullptr;
+  const auto kernel_of = [](Dtype dtype, at::Device device) {
+    EngineOptions options =
+        engine_options(packed_step(small_shape(kLayers), dtype, 1, lengths(), Tokens(115)));
+    options.device = device;
+    return Engine(options).attention_kernel();
+  };
+  const KernelChoice bf16 = kernel_of(Dtype::kBf16, kPretended);
+  EXPECT_EQ(bf16.flash_release, four ? 4 : 2);
+  EXPECT_EQ(bf16.text, four ? "FlashAttention-4" : "FlashAttention-2");
+  const KernelChoice fp32 = kernel_of(Dtype::kFp32, kPretended);
+  EXPECT_EQ(fp32.flash_release, 0);
+  EXPECT_EQ(fp32.text, four ? "matrix products, not FlashAttention-4: it takes bf16 alone"
+                            : "matrix products");
+  EXPECT_EQ(kernel_of(Dtype::kBf16, at::kCPU).flash_release, 0);
 }
 
 /// The CUDA device, or none.

@@ -56,6 +56,7 @@ std::vector<Fa4Kernels>& all_kernels() {
     for (const std::int32_t dim : {8, 16, 32, 64})
       for (const std::int32_t group : {1, 2, 4})
         for (const std::int32_t causal : {0, 1}) made.push_back({dim, group, causal, false});
+    for (const std::int32_t causal : {0, 1}) made.push_back({8, 3, causal, false});
     return made;
   }();
   return all;
