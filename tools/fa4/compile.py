@@ -4,8 +4,8 @@ For every shape (head size D, and how many query heads a key head serves), causa
 three C entries: `forward`, `backward` (preprocess, main kernel and three conversions: five launches
 in one call) and `backward_fixed`, whose sums have a fixed order. All are of bf16, of several
 sequences end to end; numbers of tokens, sequences and heads are arguments. The entries have
-cutlass-dsl's plain C interface: no Python, no libtvm_ffi, the stream is an argument.
-docs/flash-attention-4.md says what the arguments are.
+cutlass-dsl's plain C interface: no Python, no libtvm_ffi, the stream is an argument; library.cpp
+passes them on, fa4_library.h is the interface for callers.
 
     python tools/fa4/compile.py FOLDER [--shapes 64:4 128:4]
 """
