@@ -18,6 +18,9 @@ PATIENCE = 60  # seconds after which what blocks hangs
 STYLES = {
     "sliced": ["data.step_tokens=700"],
     "split": ["data.step_tokens=700", "plan.granularity=16", "plan.backward=split"],
+    "ring": ["data.step_tokens=700", "parallel.stages_per_rank=2", "parallel.spread_vocabulary=true",
+             "parallel.exchange_context=true"],
+    "zones": ["data.step_tokens=1200", "plan.planner=zeppelin"],
     # 14 MicroPacks on one replica: more than the stages need to fill the pipeline.
     "packed": ["data.step_tokens=1600", "plan.planner=packed", "data.context=128"],
 }
@@ -25,11 +28,15 @@ CASES = [  # way, calls that synchronise, (pp, dp, tp), style
     ("lazy", "none", (2, 1, 1), "sliced"), ("eager", "none", (3, 1, 1), "packed"),
     ("eager", "first", (2, 1, 1), "sliced"), ("lazy", "every", (1, 2, 1), "sliced"),
     ("eager", "none", (2, 1, 2), "split"), ("lazy", "first", (3, 2, 1), "split"),
+    ("eager", "first", (2, 1, 1), "ring"), ("eager", "none", (1, 2, 1), "zones"),
 ]
 if os.environ.get("SLIMPACK_GRID") == "all":
     GRIDS = [(1, 2, 1), (1, 1, 2), (2, 1, 1), (3, 1, 1), (4, 1, 1), (2, 2, 1), (2, 1, 2), (3, 2, 1),
              (3, 1, 2), (4, 2, 1), (4, 1, 2), (2, 2, 2)]
-    CASES = list(itertools.product(blocking.WAYS, blocking.SYNCHRONISING, GRIDS, STYLES))
+    # A ring has several stages and four layers; zones are those of replicas.
+    CASES = [(way, synchronising, grid, style) for way, synchronising, grid, style in
+             itertools.product(blocking.WAYS, blocking.SYNCHRONISING, GRIDS, STYLES)
+             if not (style == "ring" and grid[0] != 2 or style == "zones" and grid[1] == 1)]
 
 
 def name_of(case):

@@ -218,13 +218,20 @@ class RankRunner {
     record_.timed(kind, action.pack, local_stage(action), std::move(work));
   }
 
+  /// Whether the action's layers send something to other stages or to other replicas.
+  [[nodiscard]] bool sends(const Action& action) const {
+    if (has_output(action, stages())) return true;
+    return action.pass == Pass::kBackward && pack_of(action).replicas > 1;
+  }
+
   /// The step's last action completes the gradients, layer by layer. Their sums begin meanwhile if
   /// the action sends nothing. A device that synchronises waits for other replicas from then on,
-  /// and these may wait for what this rank has to send.
+  /// and these may wait for what this rank has to send: replicas that run this MicroPack together
+  /// may have another one after it.
   void compute(const Action& action, bool last) {
     StageStep& stage = stage_of(action);
     BucketsComplete complete;
-    if (last && !has_output(action, stages()))
+    if (last && !sends(action))
       complete = [&, before = buckets_before(local_stage(action))](std::size_t buckets) {
         start_reductions(before + buckets);
       };

@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 from driver import BUILD, run_driver, write_step
-from gradients_test import random_case, random_grid
+from gradients_test import random_case, random_grid, with_stages_per_rank, with_zones
 from hugging_face import make_model
 from process_gradients_test import WORKER
 from processes import job
@@ -14,14 +14,39 @@ from safetensors.torch import load_file
 
 PATIENCE = 60  # seconds after which what blocks hangs
 HANGS = 5  # seconds after which what is known to block hangs
-CASES = [("lazy", "every", (1, 2, 1), 0), ("eager", "every", (2, 2, 1), 0),
-         ("lazy", "none", (3, 1, 1), 0), ("eager", "every", (3, 1, 2), 0)]
+PARTS = {  # what a plan may have beside its grid, and the stages of a rank
+    "plain": ({}, 1),
+    "ring": ({}, 2),
+    "vocabulary": ({"spread_vocabulary": True}, 2),
+    "exchange": ({"exchange_context": True}, 1),
+    "zones": ({}, 1),  # of replicas; routed over nodes of two
+}
+CASES = [("lazy", "every", (1, 2, 1), 0, "plain"), ("eager", "every", (2, 2, 1), 0, "plain"),
+         ("lazy", "none", (3, 1, 1), 0, "plain"), ("eager", "every", (3, 1, 2), 0, "plain"),
+         ("eager", "every", (2, 1, 1), 0, "ring"), ("eager", "every", (2, 1, 2), 0, "vocabulary"),
+         ("eager", "every", (3, 1, 1), 0, "exchange"), ("eager", "every", (1, 4, 1), 0, "zones")]
 if os.environ.get("SLIMPACK_GRID") == "all":
     GRIDS = [(1, 2, 1), (1, 1, 2), (2, 1, 1), (3, 1, 1), (2, 2, 1), (4, 1, 1), (2, 1, 2), (3, 2, 1),
              (3, 1, 2), (4, 2, 1), (4, 1, 2), (2, 2, 2)]
-    CASES = [(way, synchronising, grid, seed) for way, synchronising in
+    CASES = [(way, synchronising, grid, seed, part) for way, synchronising in
              [("lazy", "none"), ("lazy", "every"), ("eager", "none"), ("eager", "every")]
-             for grid in GRIDS for seed in (0, 1)]
+             for grid in GRIDS for seed in (0, 1) for part in PARTS
+             if part == "plain" or grid[1 if part == "zones" else 0] > 1]
+
+
+def case_of(seed, grid, part):
+    """What write_step takes: a random step of the grid whose plan has the part."""
+    settings, stages = PARTS[part]
+    case = random_grid(1200 + seed, [grid])
+    family, sizes, sequences, plan = with_stages_per_rank(case, stages) if stages > 1 else case
+    plan.update(settings)
+    if part == "exchange":  # of several long documents some slice runs beside another one's prefix
+        sequences += [[(7 * s + t) % sizes["vocab_size"] for t in range(n)]
+                      for s, n in enumerate((120, 90, 150, 70))]
+    if part == "zones":
+        with_zones(plan, seed)
+        plan.update(ranks_per_node=2, route=True)
+    return family, sizes, sequences, plan
 
 
 def run_ranks(folder, way, synchronising, patience, ranks):
@@ -31,11 +56,11 @@ def run_ranks(folder, way, synchronising, patience, ranks):
         return processes.codes(), processes.text()
 
 
-@pytest.mark.parametrize(("way", "synchronising", "grid", "seed"), CASES)
-def test_processes_end_with_the_bits_of_threads(way, synchronising, grid, seed, tmp_path,
+@pytest.mark.parametrize(("way", "synchronising", "grid", "seed", "part"), CASES)
+def test_processes_end_with_the_bits_of_threads(way, synchronising, grid, seed, part, tmp_path,
                                                 monkeypatch):
     monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
-    family, sizes, sequences, plan = random_grid(1200 + seed, [grid])
+    family, sizes, sequences, plan = case_of(seed, grid, part)
     model = make_model(family, seed, torch.float64, **sizes)
     write_step(tmp_path / "step", model, sequences, plan, "fp64", steps=2)
     codes, said = run_ranks(tmp_path / "step", way, synchronising, PATIENCE,
