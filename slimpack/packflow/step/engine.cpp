@@ -17,6 +17,7 @@
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/packflow/ranks/thread_world.h"
 #include "slimpack/packflow/step/rank_step.h"
+#include "slimpack/packflow/step/warm_up.h"
 
 namespace slimpack {
 
@@ -56,24 +57,34 @@ Engine::Engine(EngineOptions options)
                options_.deterministic),
       parameters_(ranks_.size()) {
   const RankGrid grid = options_.grid();
+  on_threads([&](std::size_t t) {
+    const RankPlace place = grid.place(ranks_[t]);
+    for (std::int32_t s = place.pipeline; s < grid.stages(); s += grid.pipeline)
+      parameters_[t].push_back(make_stage_parameters(options_.shape, options_.dtype,
+                                                     options_.layout, grid, place, StageId(s),
+                                                     options_.seed, options_.device));
+    if (t == 0)
+      rope_ =
+          std::make_unique<Rope>(options_.shape, options_.dtype, options_.context, options_.device);
+    // Before the first step: a kernel that is loaded later would wait for all work on the device.
+    KernelChoice kernel = slimpack::attention_kernel(
+        options_.device, options_.dtype,
+        attention_heads(tensor_parallel_part(options_.shape, options_.tensor)));
+    if (t == 0) attention_kernel_ = std::move(kernel);
+    finish_queue(options_.device);  // other ranks read the table
+  });
+  // Before ranks that are processes connect, which they do when the first step begins.
+  if (!options_.device.is_cpu())
+    on_threads(
+        [&](std::size_t t) { warm_up(options_, grid.place(ranks_[t]), parameters_[t], *rope_); });
+}
+
+void Engine::on_threads(const std::function<void(std::size_t thread)>& work) {
   std::vector<std::exception_ptr> failed(parameters_.size());
   threads_.run([&](std::int32_t thread) {
     const auto t = static_cast<std::size_t>(thread);
     try {
-      const RankPlace place = grid.place(ranks_[t]);
-      for (std::int32_t s = place.pipeline; s < grid.stages(); s += grid.pipeline)
-        parameters_[t].push_back(make_stage_parameters(options_.shape, options_.dtype,
-                                                       options_.layout, grid, place, StageId(s),
-                                                       options_.seed, options_.device));
-      if (thread == 0)
-        rope_ = std::make_unique<Rope>(options_.shape, options_.dtype, options_.context,
-                                       options_.device);
-      // Before the first step: a kernel that is loaded later would wait for all work on the device.
-      KernelChoice kernel = slimpack::attention_kernel(
-          options_.device, options_.dtype,
-          attention_heads(tensor_parallel_part(options_.shape, options_.tensor)));
-      if (thread == 0) attention_kernel_ = std::move(kernel);
-      finish_queue(options_.device);  // other ranks read the table
+      work(t);
     } catch (...) {
       failed[t] = failure_of(ranks_[t]);
     }

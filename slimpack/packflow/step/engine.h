@@ -75,6 +75,8 @@ class Engine {
   [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }
 
  private:
+  /// Runs `work` on the thread of every rank here; throws what the first one throws.
+  void on_threads(const std::function<void(std::size_t thread)>& work);
   [[nodiscard]] std::unique_ptr<World> make_world() const;
   /// Runs `work` on all ranks, each with its part of the step.
   void on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule> schedules,

@@ -2,14 +2,19 @@
 // tensors with those of a CPU; with one, the numbers too.
 #include "slimpack/packflow/device/device.h"
 
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -201,6 +206,61 @@ TEST(Device, ProcessesAwaitWhatTheyHaveSentOnTheThreadThatSentIt) {
   std::int64_t most_waits = 0;
   static_cast<void>(run_on_processes(job, step, most_waits));
   EXPECT_EQ(job.foreign_waits(), 0);
+}
+
+/// How many products of matrices all threads make while it lives.
+class CountedProducts {
+ public:
+  CountedProducts()
+      : handle_(at::addGlobalCallback(
+            at::RecordFunctionCallback([](const at::RecordFunction& call)
+                                           -> std::unique_ptr<at::ObserverContext> {
+              const std::string_view name = call.name();
+              if (name == "aten::mm" || name == "aten::addmm" || name == "aten::linear") ++count();
+              return nullptr;
+            }).scopes({at::RecordScope::FUNCTION}))) {
+    count() = 0;
+  }
+  ~CountedProducts() { at::removeCallback(handle_); }
+  CountedProducts(const CountedProducts&) = delete;
+  CountedProducts& operator=(const CountedProducts&) = delete;
+
+  static std::atomic<int>& count() {
+    static std::atomic<int> products = 0;
+    return products;
+  }
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+TEST(Device, AnEngineThereUsesItsKernelsBeforeTheFirstStepAndNothingIsLeftOfIt) {
+  for (const std::int32_t tensor : {1, 2}) {
+    const SmallStep step =
+        sliced_step(small_shape(kLayers, true), Dtype::kFp64, 2, lengths(), 6, Tokens(8));
+    EngineOptions options = engine_options(step);
+    options.tensor = tensor;
+    const at::Tensor next = [] {
+      at::manual_seed(3);
+      return at::rand({4});
+    }();
+    at::manual_seed(3);
+    const CountedProducts products;
+    Engine cpu(options);
+    EXPECT_EQ(CountedProducts::count(), 0);
+    options.device = kPretended;
+    Engine there(options);
+    // Forward and backward of a layer on each of its ranks: four products each, at least.
+    EXPECT_GE(CountedProducts::count(), 2 * 4 * kLayers * tensor);
+    EXPECT_TRUE(at::rand({4}).equal(next));
+    for (std::int32_t rank = 0; rank < 2 * tensor; ++rank)
+      for (std::size_t b = 0; b < cpu.parameters(rank).front().buckets.size(); ++b) {
+        const ParameterBucket& here = cpu.parameters(rank).front().buckets[b];
+        const ParameterBucket& warm = there.parameters(rank).front().buckets[b];
+        EXPECT_TRUE(warm.values_N.cpu().equal(here.values_N));
+        EXPECT_EQ(warm.gradients_N.cpu().count_nonzero().item<std::int64_t>(), 0);
+      }
+  }
 }
 
 TEST(Device, MemoryIsThatOfTheDevice) {
