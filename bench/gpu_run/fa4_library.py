@@ -55,7 +55,7 @@ class _Functions(ctypes.Structure):
 def find_library():
     """The library's path: SLIMPACK_FA4, or of the bundle; None where there is none."""
     places = [os.environ.get("SLIMPACK_FA4"), bundle() / "fa4" / "libslimpack_fa4.so",
-              bundle() / "build" / "fa4" / "libslimpack_fa4.so"]
+              bundle() / "build" / "release" / "libslimpack_fa4.so"]
     return next((str(place) for place in places if place and os.path.exists(place)), None)
 
 

@@ -21,7 +21,7 @@ def write_jobs(folder, device, build):
     """Requests of bench/gpu_*.py by name, as files of the folder. On a processor one tiny job."""
     llama = json.loads((BENCH / "data" / "llama_1b.json").read_text())
     stack = json.loads((BENCH.parent / "models" / "llama-3.1-8b.json").read_text())
-    stack |= {"num_hidden_layers": 8, "vocab_size": 32768}  # which fits with AdamW's states
+    stack |= {"num_hidden_layers": 4, "vocab_size": 32768}  # which fits with AdamW's states
     stack.pop("rope_scaling", None)
     tiny = llama | {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
                     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
@@ -34,6 +34,7 @@ def write_jobs(folder, device, build):
         config = file.with_suffix(".config.json")
         config.write_text(json.dumps(model | {"max_position_embeddings": max(lengths)}))
         file.write_text(json.dumps({"model": str(config), "context": max(lengths), "device": device,
-                                    "build": str(build), "lengths": lengths}))
+                                    "build": str(build), "lengths": lengths,
+                                    "steps": 1 if len(lengths) < 3 else 3}))  # of seconds each
         requests[name] = file
     return requests

@@ -79,7 +79,7 @@ def copy_wheels(out):
 
 
 def copy_fa4(out):
-    library = SOURCE / "build" / "fa4" / "libslimpack_fa4.so"
+    library = SOURCE / "build" / "release" / "libslimpack_fa4.so"
     if not library.exists():
         return ["libslimpack_fa4.so (make fa4)"]
     copy(library, out / library.name)

@@ -50,11 +50,11 @@ def steps_of(options):
 
     jobs = ["tiny"] if options.cpu else ["1.2B, 32K", "8B stack, 64K", "8B stack, 128K"]
     tests = [options.build / "tests" / "packflow" / "packflow_step_test", "--gtest_filter=*OnCuda*"]
+    cuda_tests = [] if options.cpu else [Step("OnCuda tests", 60, tests, True)]
     return [python(60, "machine.py"), python(90, "attention.py"),
-            python(60, "fused_kernels.py", needs_build=True),
-            *(whole(70, "slimpack", job) for job in jobs), whole(50, "operators", jobs[0]),
-            *(whole(75, "rivals", job) for job in jobs),
-            *([] if options.cpu else [Step("OnCuda tests", 60, tests, True)])]
+            python(60, "fused_kernels.py", needs_build=True), whole(120, "slimpack", jobs[0]),
+            *cuda_tests, whole(60, "operators", jobs[0]), whole(75, "rivals", jobs[0]),
+            *(whole(80, way, job) for job in jobs[1:] for way in ("slimpack", "rivals"))]
 
 
 class Run:

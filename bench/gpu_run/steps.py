@@ -22,16 +22,16 @@ RIVAL = {"1.2B, 32K": "7.3 s as it comes, 5.0 to 5.3 tuned", "8B stack, 64K": "r
 
 
 def slimpack(part, request, job, build):
-    """bench/gpu without its Python parts; with FlashAttention-4 where there is its library, and
-    without."""
+    """bench/gpu without its Python parts; with FlashAttention-4 where there is its library, and if steps
+    are short without it, too."""
     asked = json.loads(request.read_text())
     with tempfile.TemporaryDirectory() as folder:
         lengths, figures = Path(folder, "lengths.txt"), Path(folder, "figures.json")
         lengths.write_text("\n".join(map(str, asked["lengths"])))
-        for name, environment in ways_of(part):
+        for name, environment in ways_of(part)[-asked["steps"]:]:
             command = [build / "bench" / "gpu", "--device", asked["device"], "--hugging-face", "",
                        "--model", asked["model"], "--lengths", lengths, "--context", asked["context"],
-                       "--step-tokens", sum(asked["lengths"]), "--repetitions", 2,
+                       "--step-tokens", sum(asked["lengths"]), "--repetitions", min(asked["steps"], 2),
                        "--json", figures, "--page", ""]
             run(map(str, command), environment)
             for way in json.loads(figures.read_text())["ways"]:
