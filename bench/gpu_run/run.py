@@ -65,7 +65,8 @@ class Run:
         self.results, self.log = options.out / "results.jsonl", options.out / "log.txt"
         paths = [options.build / "python", HERE, options.bundle / "site", os.environ.get("PYTHONPATH")]
         threads = {"OMP_NUM_THREADS": "1"} if options.cpu else {}
-        self.environment = {**os.environ, **threads, "PYTHONUNBUFFERED": "1", "SLIMPACK_BUNDLE": str(options.bundle),
+        self.environment = {**os.environ, **threads, "PYTHONUNBUFFERED": "1",
+                            "SLIMPACK_BUNDLE": str(options.bundle),
                             "PYTHONPATH": os.pathsep.join(map(str, filter(None, paths)))}
 
     def line(self, **figures):
