@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-STEPS, SHOWN = 4, 40
+STEPS, SHOWN = 3, 40
 CONFIG = """
 [model]
 config = "{model}"
@@ -79,6 +79,8 @@ def times_of(profiler, on_gpu):
     """By operator (seconds, calls)."""
     times = collections.defaultdict(lambda: (0.0, 0))
     for event in profiler.key_averages():
+        if on_gpu and event.device_type == torch.autograd.DeviceType.CPU:
+            continue  # the launch of a kernel
         micros = event.self_device_time_total if on_gpu else event.self_cpu_time_total
         if micros > 0:
             seconds, calls = times[event.key]

@@ -12,6 +12,8 @@ from slimpack.torch.pipeline import LocalEngine, Stage
 from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.random_plan import random_plan
+from slimpack.torch.pipeline.replication import Sharded
+from torch.distributed.fsdp import FSDPModule
 from transformers import AutoConfig, AutoModelForCausalLM
 
 TINY = dict(vocab_size=61, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
@@ -148,3 +150,9 @@ def test_an_unknown_way_to_balance_experts_is_refused():
     reason = r"load_balancing is 'batch', must be \"step\" or \"micropack\""
     with pytest.raises(InvalidInput, match=reason):
         LocalEngine([], load_balancing="batch")
+
+
+def test_a_release_of_torch_that_cannot_share_weights_out_is_refused(monkeypatch):
+    monkeypatch.delattr(FSDPModule, "set_reduce_scatter_unused_params", raising=False)
+    with pytest.raises(InvalidInput, match="take torch 2.13, or leave shard_replicas out"):
+        Sharded(None, None)

@@ -22,9 +22,10 @@ def run(logits_TV, targets_T, scale, gradient_TV):
     may be logits_TV; None = the losses alone. Targets are columns of logits. Last strides are 1."""
     losses_T = torch.empty(len(logits_TV), dtype=torch.float32, device=logits_TV.device)
     into_TV = logits_TV if gradient_TV is None else gradient_TV
-    _rows[(len(logits_TV),)](
-        logits_TV, targets_T, losses_T, into_TV, logits_TV.stride(0), into_TV.stride(0),
-        logits_TV.shape[1], scale, gradient_TV is not None, _WIDTH, num_warps=16)
+    with torch.cuda.device_of(logits_TV):
+        _rows[(len(logits_TV),)](
+            logits_TV, targets_T, losses_T, into_TV, logits_TV.stride(0), into_TV.stride(0),
+            logits_TV.shape[1], scale, gradient_TV is not None, _WIDTH, num_warps=16)
     return losses_T
 
 

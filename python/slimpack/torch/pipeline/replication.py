@@ -9,7 +9,7 @@ import warnings
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.gradients import summed
@@ -52,6 +52,10 @@ class Sharded:
     norm_group = "all"
 
     def __init__(self, stage, groups):
+        if not hasattr(FSDPModule, "set_reduce_scatter_unused_params"):
+            raise InvalidInput(
+                f"torch {torch.__version__} shares weights out among replicas only if all of them use "
+                "the same parameters; take torch 2.13, or leave shard_replicas out")
         self._stage, self._groups = stage, groups
         # A stage's rows are a view of what its model returns. Nobody writes into them.
         warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view", UserWarning)
