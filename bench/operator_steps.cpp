@@ -17,9 +17,13 @@ namespace {
 PackPlan packs_of(const OperatorCase& c) {
   PackPlan packs;
   if (c.sliced) {
-    const Slice first{SequenceId(0), Tokens(0), c.document},
-        second{SequenceId(0), c.document, c.document * 2};
-    return {{{{first}}, {{second}}}, {{{second}}, {{first}}}};
+    MicroPack first, second;
+    for (std::int64_t d = 0; d < c.documents; ++d) {
+      const SequenceId document(static_cast<std::int32_t>(d));
+      first.slices.push_back({document, Tokens(0), c.document});
+      second.slices.push_back({document, c.document, c.document * 2});
+    }
+    return {{first, second}, {second, first}};
   }
   packs.forward.resize(2);
   for (std::int64_t d = 0; d < 2 * c.documents; ++d)
@@ -30,7 +34,7 @@ PackPlan packs_of(const OperatorCase& c) {
 }
 
 StepPlan plan_of(const OperatorCase& c, std::int64_t layers) {
-  const auto documents = static_cast<std::size_t>(c.sliced ? 1 : 2 * c.documents);
+  const auto documents = static_cast<std::size_t>(c.sliced ? c.documents : 2 * c.documents);
   StepPlan plan{SequenceLengths(documents, c.sliced ? c.document * 2 : c.document), {}, {}, {}};
   for (std::int32_t s = 0; s <= c.stages; ++s)
     plan.layout.layer_begin.push_back(static_cast<std::int32_t>(layers) * s / c.stages);

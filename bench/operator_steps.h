@@ -22,7 +22,7 @@ struct OperatorCase {
   at::Device device;
   ModelShape shape = small_model();
   Tokens document{48};  ///< of a whole document, or of a slice; no multiple of the ranks' stripes
-  bool sliced = false;  ///< one document in two slices; else each MicroPack has whole documents
+  bool sliced = false;  ///< documents in two slices; else each MicroPack has whole ones
   std::int64_t documents = 1;
   Recompute recompute = Recompute::kElementwise;
   std::int32_t tensor = 1;

@@ -79,7 +79,6 @@ Row measure(const OperatorCase& c) {
   Row row{c, layer_cost(c, Pass::kForward), layer_cost(c, Pass::kBackward)};
   row.waits = waits_per_action(c, /*processes=*/true);
   row.waits_of_threads = waits_per_action(c, /*processes=*/false);
-  if (c.sliced) return row;
   constexpr std::int64_t kDocuments = 5;
   OperatorCase several = c;
   several.documents = kDocuments;
@@ -180,7 +179,7 @@ void run(const Arguments& a) {
         {device_name(c), c.sliced ? "slice with prefix" : "whole",
          std::string(to_string(c.recompute)), std::to_string(c.tensor),
          fmt::format("{:g}", row.forward.launches()), fmt::format("{:g}", row.backward.launches()),
-         c.sliced ? "–" : fmt::format("{:g}", row.per_document),
+         fmt::format("{:g}", row.per_document),
          cpu ? "–" : fmt::format("{:g} + {:g}", row.forward.allocations, row.backward.allocations),
          cpu ? "–" : fmt::format("{:.1f}", row.waits),
          cpu ? "–" : fmt::format("{:.1f}", row.waits_of_threads)});
@@ -191,7 +190,7 @@ void run(const Arguments& a) {
                                                   {"tp", c.tensor},
                                                   {"forward_per_layer", row.forward.launches()},
                                                   {"backward_per_layer", row.backward.launches()}});
-    if (!c.sliced) entry["per_extra_document"] = row.per_document;
+    entry["per_extra_document"] = row.per_document;
     if (cpu) continue;
     entry["forward_allocations_per_layer"] = row.forward.allocations;
     entry["backward_allocations_per_layer"] = row.backward.allocations;
@@ -199,8 +198,9 @@ void run(const Arguments& a) {
     entry["host_syncs_per_action_of_threads"] = row.waits_of_threads;
   }
   fmt::print(
-      "Launched operators of a layer by pass, and those of both passes for each further whole "
-      "document;\nallocations of a layer, forward + backward; waits of the host in an action, of "
+      "Launched operators of a layer by pass, and those of both passes for each further "
+      "document or slice;\nallocations of a layer, forward + backward; waits of the host in an "
+      "action, of "
       "ranks "
       "that\nare processes and of ranks that are threads\n\n{}",
       table.text());

@@ -44,6 +44,12 @@ def test_a_further_document_takes_none(counted):
     assert all(case["per_extra_document"] == 0 for case in counted if not case["sliced"])
 
 
+def test_a_further_slice_with_a_prefix_joins_the_call_of_the_others(counted):
+    """Copies of its keys into the store, its sequence's dK and dV, what joins these: no attention
+    and no rope of its own."""
+    assert all(case["per_extra_document"] <= 12 for case in counted if case["sliced"])
+
+
 def test_the_host_waits_at_most_once_for_an_action(counted):
     for case in counted:
         assert case["host_syncs_per_action"] <= 1, case
