@@ -9,7 +9,7 @@ namespace slimpack {
 /// each adds to a peak.
 enum class Counted : std::uint8_t {
   kTensors,   ///< the stores, and the tensors of layers
-  kKernels,   ///< what FlashAttention-2 takes for itself (flash_transients.h)
+  kKernels,   ///< what the attention kernel takes for itself (flash_transients.h)
   kMessages,  ///< messages between stages (in_flight.h)
   kAll,       ///< gradients that replicas sum (in_flight.h)
 };

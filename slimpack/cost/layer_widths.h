@@ -114,7 +114,7 @@ struct LayerWidths {
   std::int32_t multiprocessors = 0;
   std::int32_t flash_release = kFirstFlashRelease;  ///< of FlashAttention
   CpCommType comm = CpCommType::kDirect;            ///< between replicas that share sequences
-  bool kernel_bytes = true;  ///< whether what FlashAttention-2 takes for itself counts
+  bool kernel_bytes = true;  ///< whether what the attention kernel takes for itself counts
   bool fused = false;        ///< whether fused kernels run (packflow/fused/fused.h)
 };
 

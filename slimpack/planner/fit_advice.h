@@ -35,7 +35,7 @@ struct FitQuestion {
 /// What the highest activations of a rank have on a GPU besides the tensors of layers, as
 /// what each adds to them. Where another moment is the highest, that may be less than it takes.
 struct GpuActivations {
-  Bytes kernels;     ///< FlashAttention-2's own
+  Bytes kernels;     ///< the attention kernel's own
   Bytes messages;    ///< on their way between stages
   Bytes reductions;  ///< gradients on their way between replicas
 

@@ -68,7 +68,7 @@ std::string gpu_table(const FitReport& report, int columns) {
     return {};
   Table table({{rank_word(report)},
                {"tensors of layers"},
-               {"FlashAttention-2"},
+               {"attention kernel"},
                {"messages"},
                {"sums of gradients"}});
   for (std::size_t s = 0; s < report.ranks.size(); ++s) {
