@@ -18,7 +18,8 @@ namespace slimpack {
 ///    few gaps.
 ///  - CUDA_MODULE_LOADING: all kernels are loaded at the beginning. The first use of a kernel would
 ///    else wait for all work on the device, where a message may wait for that use.
-///  - CUDA_DEVICE_MAX_CONNECTIONS: work of up to 32 streams has queues of its own on the GPU. A rank
+///  - CUDA_DEVICE_MAX_CONNECTIONS: work of up to 32 streams has queues of its own on the GPU. A
+///  rank
 ///    has a stream for each of its groups; with eight queues one waits behind another's.
 void set_cuda_defaults();
 

@@ -58,8 +58,8 @@ std::vector<double> measured_figures(const ProfileOptions& options, const Profil
   drop_heavier(points, options.shape, most);
   drop_heavier(held_out, options.shape, most);
   if (points.empty()) points.push_back(lightest);
-  bench.heat(std::ranges::max(
-      points, {}, [&](const ProfilePoint& p) { return work_of(options.shape, p); }));
+  bench.heat(std::ranges::max(points, {},
+                              [&](const ProfilePoint& p) { return work_of(options.shape, p); }));
   const std::size_t fitted = points.size();
   points.insert(points.end(), held_out.begin(), held_out.end());
   const std::vector<RepeatedTimes> times =
