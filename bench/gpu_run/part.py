@@ -102,5 +102,5 @@ def model_shape(small):
 
 
 def bundle():
-    """The folder that prepare.py has made; without one, that of the sources."""
+    """The folder that bundle.py has made; without one, that of the sources."""
     return Path(os.environ.get("SLIMPACK_BUNDLE", Path(__file__).parents[2]))

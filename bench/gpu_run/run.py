@@ -5,7 +5,7 @@ process with a time limit of its own, so that one that crashes or hangs costs it
     python3 bench/gpu_run/run.py --out FOLDER [--seconds 560] [--build FOLDER]
 
 FOLDER gets results.jsonl (a line as soon as it is known), log.txt and page.md, a summary with failures
-first. prepare.py makes the folder to take to a machine without internet. Without a GPU it says what
+first. bundle.py makes the folder to take to a machine without internet. Without a GPU it says what
 would run; --cpu runs all of it on a processor, at sizes that take seconds.
 """
 
@@ -162,7 +162,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=int, default=560, help="all of it ends within these")
     parser.add_argument("--build", type=Path, default=SOURCE / "build" / "gpu_run")
-    parser.add_argument("--bundle", type=Path, default=SOURCE.parent, help="what prepare.py made")
+    parser.add_argument("--bundle", type=Path, default=SOURCE.parent, help="what bundle.py made")
     parser.add_argument("--cpu", action="store_true", help="small sizes on a processor; --build is there")
     options = parser.parse_args()
     for name in ("out", "build", "bundle"):

@@ -20,24 +20,23 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from gpu_hugging_face import HEAD_ROWS, STEPS, WARM_UP, block_loss, make_model
+from gpu_hugging_face import STEPS, WARM_UP, Plain, make_model
 from torch_documents import Pack, pack_bfd
 
 
 class Loss(nn.Module):
     """The summed loss of a pack's tokens: what fully_shard wraps, with the head inside."""
 
-    def __init__(self, model):
+    def __init__(self, model, way):
         super().__init__()
         self.model = model
+        self.way = way
 
     def forward(self, tokens, positions, labels):
         rows = self.model.model(tokens, position_ids=positions, use_cache=False).last_hidden_state[0]
-        return sum(checkpoint(block_loss, self.model.lm_head, *block, use_reentrant=False)
-                   for block in zip(rows.split(HEAD_ROWS), labels.split(HEAD_ROWS)))
+        return self.way.loss(self.model.lm_head, rows, labels)
 
 
 def packs_of_rank(lengths, context, vocabulary):
@@ -74,11 +73,12 @@ def step(loss, optimizer, packs, targets, device):
 
 def sharded(request, recomputes):
     """The model over all ranks, and its optimizer."""
-    model = make_model(request)
+    way = Plain()
+    model = make_model(request, way)
     model.train()
     if recomputes:
         model.gradient_checkpointing_enable({"use_reentrant": False})
-    loss = Loss(model)
+    loss = Loss(model, way)
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for layer in model.model.layers:
         fully_shard(layer, mp_policy=policy)

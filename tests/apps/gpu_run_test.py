@@ -78,11 +78,11 @@ def test_figures_stand_beside_what_was_expected_and_bad_ones_come_first():
 
 
 def test_the_bundle_has_what_the_build_needs(tmp_path):
-    out = tmp_path / "bundle"
-    import prepare
+    import bundle
 
-    prepare.copy_sources(out / "source")
-    missing = prepare.copy_prefix(out / "prefix")
+    out = tmp_path / "bundle"
+    bundle.copy_sources(out / "source")
+    missing = bundle.copy_prefix(out / "prefix")
     assert (out / "source" / "bench" / "gpu_run" / "run.py").read_text() == (
         FOLDER / "run.py").read_text()
     assert missing == []

@@ -94,6 +94,9 @@ def test_on_gpus_the_group_of_all_ranks_connects_over_gloo_alone(workspace, monk
     made = []
     monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    # Torch lacks them on a machine without a GPU.
+    options = SimpleNamespace(Options=lambda **_: SimpleNamespace(config=SimpleNamespace()))
+    monkeypatch.setattr(dist, "ProcessGroupNCCL", options, raising=False)
     monkeypatch.setattr(dist, "new_group", lambda ranks, backend, device_id, **_: made.append(
         (ranks, backend, device_id)) or SimpleNamespace(group_name=""))
     slimpack.worker.connect(groups, "cuda", datetime.timedelta(seconds=5))

@@ -2,7 +2,7 @@
 """Makes the folder that goes to a machine with a GPU and without internet; run.py there needs no more
 than a compiler, CMake, Ninja, and a Python with torch and transformers.
 
-    python3 bench/gpu_run/prepare.py [--out build/gpu_bundle]
+    python3 bench/gpu_run/bundle.py [--out build/gpu_bundle]
 
 - source: what git tracks or would track;
 - prefix: headers and libraries of Debian's packages, and HiGHS of the highspy wheel;
