@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 
 import pyarrow as pa
@@ -256,6 +257,26 @@ def test_two_builds_of_one_name_do_not_mix(corpus, tokenizer, tmp_path, capsys):
     assert "another process is at work in" in capsys.readouterr().err
     os.close(held)
     assert build(*arguments) == 0
+
+
+WORKERS = """
+from slimpack.text.workers import Worker
+
+if __name__ == "__main__":
+    for worker in [Worker("none", "text") for _ in range(2)]:
+        with open(f"/proc/{worker.process.pid}/status") as status:
+            print(*(line for line in status if line.startswith("SigBlk")))
+        worker.stop()
+"""
+
+
+def test_no_worker_is_interrupted_by_ctrl_c(tmp_path):
+    """The first one neither, before which multiprocessing starts its tracker of resources."""
+    (tmp_path / "start.py").write_text(WORKERS)
+    said = subprocess.run([sys.executable, tmp_path / "start.py"], env=environment(), check=True,
+                          capture_output=True, text=True, timeout=PATIENCE).stdout
+    blocked = [int(line.split()[1], 16) for line in said.splitlines() if line]
+    assert [mask >> (signal.SIGINT - 1) & 1 for mask in blocked] == [1, 1]
 
 
 def test_ctrl_c_keeps_what_is_done(corpus, tokenizer, tmp_path):

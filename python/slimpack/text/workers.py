@@ -5,6 +5,7 @@ process that started it is killed, and its death is noticed at once."""
 
 import multiprocessing
 import signal
+from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 
 from slimpack.text.encoding import Encoder, keep_to_one_thread
@@ -34,6 +35,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=work, args=(theirs, tokenizer, field), daemon=True)
+        resource_tracker.ensure_running()  # else start() does that, and unblocks SIGINT in its end
         # Ctrl-C is for this process. The new one inherits the mask, before it could ignore signals.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
