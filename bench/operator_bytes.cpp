@@ -46,45 +46,51 @@ KindBytes by_kind(const OperatorCounts& operators) {
   return sum;
 }
 
-/// By pass, forward first.
+/// Bytes by pass, forward first.
 using Passes = std::array<KindBytes, 2>;
 
-/// Each token of a document, on the last of so many stages of a model of two layers at most. The
-/// last stage's first two actions are a forward and its backward.
+/// Bytes of each token of a document, on the last of so many stages of a model of two layers at
+/// most. That stage runs forward and backward of a shorter document, then those of a longer one.
+/// The third document is there because an action ends where the next one begins.
 Passes of_a_token(OperatorCase c, std::int64_t layers, std::int32_t stages) {
   c.stages = stages;
-  c.document = kShort;
-  const Moments few = count_step(c, layers);
-  c.document = kLong;
-  const Moments many = count_step(c, layers);
-  const auto tokens = static_cast<double>((kLong - kShort).count());
-  Passes passes;
-  for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-    const KindBytes more = by_kind(cost_of(many, stages - 1, pass).operators) -
-                           by_kind(cost_of(few, stages - 1, pass).operators);
-    passes[pass] = 1.0 / tokens * more;
-  }
-  return passes;
+  c.lengths = {kShort, kLong, kShort};
+  const Moments moments = count_step(c, layers);
+  const auto bytes = [&](std::size_t action) {
+    return by_kind(cost_of(moments, stages - 1, action).operators);
+  };
+  const double a_token = 1 / static_cast<double>((kLong - kShort).count());
+  return {a_token * (bytes(2) - bytes(0)), a_token * (bytes(3) - bytes(1))};
+}
+
+OperatorCase small_vocabulary(const ModelShape& shape, Recompute recompute) {
+  count_operators(testing::kPretended);
+  OperatorCase c{.device = testing::kPretended, .shape = shape, .recompute = recompute};
+  c.shape.vocab_size = kSmall;
+  return c;
 }
 
 }  // namespace
 
-TokenBytes count_token_bytes(const ModelShape& shape, Recompute recompute) {
-  count_operators(testing::kPretended);
-  OperatorCase c{.device = testing::kPretended, .shape = shape, .recompute = recompute};
-  c.shape.vocab_size = kSmall;
+LayerBytes count_layer_bytes(const ModelShape& shape, Recompute recompute) {
+  const OperatorCase c = small_vocabulary(shape, recompute);
   const Passes one = of_a_token(c, 1, 1), two = of_a_token(c, 2, 1);
-  const KindBytes forward = two[0] - one[0], backward = two[1] - one[1];
-  // A stage of one layer and the head; another one has the embedding.
+  return {two[0] - one[0], two[1] - one[1]};
+}
+
+KindBytes count_head_bytes(const ModelShape& shape) {
+  OperatorCase c = small_vocabulary(shape, Recompute::kElementwise);
+  const LayerBytes layer = count_layer_bytes(shape, c.recompute);
+  // The last stage has one layer and the head; the first one has the embedding.
   const auto head = [&](std::int64_t vocabulary) {
     c.shape.vocab_size = vocabulary;
     const Passes last = of_a_token(c, 2, 2);
-    return last[0] + last[1] - forward - backward;
+    return last[0] + last[1] - layer.forward - layer.backward;
   };
   const KindBytes small = head(kSmall), large = head(kLarge);
   const double steps =
       static_cast<double>(shape.vocab_size - kSmall) / static_cast<double>(kLarge - kSmall);
-  return {forward, backward, small + steps * (large - small)};
+  return small + steps * (large - small);
 }
 
 }  // namespace slimpack

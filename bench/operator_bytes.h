@@ -13,14 +13,15 @@ struct KindBytes {
   double elementwise = 0, products = 0, attention = 0;
 };
 
-struct TokenBytes {
-  KindBytes layer_forward, layer_backward;  ///< of one decoder layer
-  KindBytes head;                           ///< last norm, head and loss, both passes
+struct LayerBytes {
+  KindBytes forward, backward;
 };
 
-/// Counts steps of whole documents of a model of `shape` in bf16 on the pretended device, under
-/// `recompute`. Differences between layers and between lengths leave what grows with both, so
-/// weights do not count. Takes seconds, and memory for two layers of the model.
-[[nodiscard]] TokenBytes count_token_bytes(const ModelShape& shape, Recompute recompute);
+/// Bytes of one decoder layer under `recompute`, and of last norm, head and loss in both passes.
+/// They count a step of whole documents of a model of `shape` in bf16 on the pretended device.
+/// Differences between layers and between documents leave what grows with both, so weights do not
+/// count. Take seconds, and memory for two layers of the model.
+[[nodiscard]] LayerBytes count_layer_bytes(const ModelShape& shape, Recompute recompute);
+[[nodiscard]] KindBytes count_head_bytes(const ModelShape& shape);
 
 }  // namespace slimpack

@@ -20,7 +20,7 @@ struct OperatorUse {
   bool operator==(const OperatorUse&) const = default;
 };
 
-/// By operator's name, what the calling thread has launched since it began.
+/// Launches of the calling thread since it began, by operator's name.
 using OperatorCounts = std::map<std::string, OperatorUse>;
 
 /// From now on counts, on all threads, what is dispatched on tensors of the device. Of nested calls

@@ -13,33 +13,41 @@
 namespace slimpack {
 namespace {
 
-/// Two MicroPacks a pass.
 PackPlan packs_of(const OperatorCase& c) {
   PackPlan packs;
   if (c.sliced) {
     MicroPack first, second;
     for (std::int64_t d = 0; d < c.documents; ++d) {
       const SequenceId document(static_cast<std::int32_t>(d));
-      first.slices.push_back({document, Tokens(0), c.document});
-      second.slices.push_back({document, c.document, c.document * 2});
+      first.slices.push_back({document, Tokens(0), c.lengths[0]});
+      second.slices.push_back({document, c.lengths[0], c.lengths[0] + c.lengths[1]});
     }
     return {{first, second}, {second, first}};
   }
-  packs.forward.resize(2);
-  for (std::int64_t d = 0; d < 2 * c.documents; ++d)
-    packs.forward[static_cast<std::size_t>(d / c.documents)].slices.push_back(
-        {SequenceId(static_cast<std::int32_t>(d)), Tokens(0), c.document});
+  std::int32_t document = 0;
+  for (const Tokens length : c.lengths) {
+    MicroPack& pack = packs.forward.emplace_back();
+    for (std::int64_t d = 0; d < c.documents; ++d)
+      pack.slices.push_back({SequenceId(document++), Tokens(0), length});
+  }
   packs.backward = packs.forward;
   return packs;
 }
 
+SequenceLengths sequences_of(const OperatorCase& c) {
+  const auto documents = static_cast<std::size_t>(c.documents);
+  if (c.sliced) return SequenceLengths(documents, c.lengths[0] + c.lengths[1]);
+  SequenceLengths lengths;
+  for (const Tokens length : c.lengths) lengths.insert(lengths.end(), documents, length);
+  return lengths;
+}
+
 StepPlan plan_of(const OperatorCase& c, std::int64_t layers) {
-  const auto documents = static_cast<std::size_t>(c.sliced ? c.documents : 2 * c.documents);
-  StepPlan plan{SequenceLengths(documents, c.sliced ? c.document * 2 : c.document), {}, {}, {}};
+  StepPlan plan{sequences_of(c), {}, {}, {}};
   for (std::int32_t s = 0; s <= c.stages; ++s)
     plan.layout.layer_begin.push_back(static_cast<std::int32_t>(layers) * s / c.stages);
   ReplicaPlan& replica = plan.replicas.emplace_back();
-  for (std::size_t d = 0; d < documents; ++d)
+  for (std::size_t d = 0; d < plan.lengths.size(); ++d)
     replica.sequences.emplace_back(static_cast<std::int32_t>(d));
   replica.packs = packs_of(c);
   plan.recompute = RecomputeByLayer(static_cast<std::size_t>(layers), c.recompute);
@@ -90,7 +98,7 @@ class CountedStep {
         .dtype = Dtype::kBf16,
         .layout = plan_.layout,
         .tensor = case_.tensor,
-        .context = case_.document * 2,
+        .context = case_.lengths[0] + case_.lengths[1],
         .device = case_.device,
         .process = process,
         .hooks = {.before_action = [this, first] { note(first + tracked_rank()); }}};

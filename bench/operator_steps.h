@@ -17,11 +17,13 @@ namespace slimpack {
 /// A model whose operators are counted: how many they are does not depend on its sizes.
 [[nodiscard]] ModelShape small_model();
 
-/// What the actions of a step work on.
+/// A step whose actions are counted.
 struct OperatorCase {
   at::Device device;
   ModelShape shape = small_model();
-  Tokens document{48};  ///< of a whole document, or of a slice; no multiple of the ranks' stripes
+  /// Whole documents of each MicroPack, or the two slices of a document; no multiples of the ranks'
+  /// stripes.
+  std::vector<Tokens> lengths{Tokens(48), Tokens(48)};
   bool sliced = false;  ///< documents in two slices; else each MicroPack has whole ones
   std::int64_t documents = 1;
   Recompute recompute = Recompute::kElementwise;
@@ -39,10 +41,10 @@ struct Moment {
 /// By rank, before each of its actions.
 using Moments = std::map<std::int32_t, std::vector<Moment>>;
 
-/// Runs a step of the model with `layers` layers and two MicroPacks a pass: forward comes first.
+/// Runs a step of the model with `layers` layers and a MicroPack a pass for each of `c.lengths`.
 [[nodiscard]] Moments count_step(const OperatorCase& c, std::int64_t layers);
 
-/// What the rank's action `index` asks for.
+/// Operators and calls of the rank's action `index`.
 [[nodiscard]] Moment cost_of(const Moments& moments, std::int32_t rank, std::size_t index);
 
 }  // namespace slimpack

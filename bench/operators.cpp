@@ -132,24 +132,26 @@ void print_bytes(const Arguments& a) {
                {"products"},
                {"attention"}});
   nlohmann::json json;
+  const auto add = [&](std::string_view policy, const char* part, const KindBytes& kinds) {
+    const auto kb = [](double value) { return fmt::format("{:.1f}", value / 1e3); };
+    table.add_row({std::string(policy), part, kb(kinds.elementwise), kb(kinds.products),
+                   kb(kinds.attention)});
+    return nlohmann::json{{"elementwise", kinds.elementwise},
+                          {"products", kinds.products},
+                          {"attention", kinds.attention}};
+  };
   for (const Recompute recompute :
        {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull}) {
-    const TokenBytes bytes = count_token_bytes(shape, recompute);
-    const std::string policy(to_string(recompute));
-    const auto add = [&](const char* part, const KindBytes& kinds) {
-      const auto kb = [](double value) { return fmt::format("{:.1f}", value / 1e3); };
-      table.add_row({policy, part, kb(kinds.elementwise), kb(kinds.products), kb(kinds.attention)});
-      json["by_part"][policy][part] = {{"elementwise", kinds.elementwise},
-                                       {"products", kinds.products},
-                                       {"attention", kinds.attention}};
-    };
-    add("layer, forward", bytes.layer_forward);
-    add("layer, backward", bytes.layer_backward);
-    add("head", bytes.head);
-    json["layer_bytes_per_token"][policy] =
-        bytes.layer_forward.elementwise + bytes.layer_backward.elementwise;
-    json["head_bytes_per_token"][policy] = bytes.head.elementwise;
+    const LayerBytes layer = count_layer_bytes(shape, recompute);
+    const std::string_view policy = to_string(recompute);
+    nlohmann::json& of_policy = json["layer"][policy];
+    of_policy["forward"] = add(policy, "layer, forward", layer.forward);
+    of_policy["backward"] = add(policy, "layer, backward", layer.backward);
+    json["layer_bytes_per_token"][policy] = layer.forward.elementwise + layer.backward.elementwise;
   }
+  const KindBytes head = count_head_bytes(shape);
+  json["head"] = add("any", "head", head);
+  json["head_bytes_per_token"] = head.elementwise;
   fmt::print(
       "KB that operators read and write for a token, by layer and pass, as on a GPU; the\n"
       "head is last norm, head and loss in both passes. Fusing removes elementwise ones\n"
@@ -198,11 +200,9 @@ void run(const Arguments& a) {
     entry["host_syncs_per_action_of_threads"] = row.waits_of_threads;
   }
   fmt::print(
-      "Launched operators of a layer by pass, and those of both passes for each further "
-      "document or slice;\nallocations of a layer, forward + backward; waits of the host in an "
-      "action, of "
-      "ranks "
-      "that\nare processes and of ranks that are threads\n\n{}",
+      "Launched operators of a layer by pass, and those of both passes for each further\n"
+      "document or slice; allocations of a layer, forward + backward; waits of the host in\n"
+      "an action, of ranks that are processes and of ranks that are threads\n\n{}",
       table.text());
   if (a.names) print_names(rows.front());
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
