@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which operators take the time of a step of `slimpack.train`: those that the CUPTI profiler sees, which
+"""The operators that take the time of a step of `slimpack.train`: those that the CUPTI profiler sees, which
 neither waits for them nor slows them down.
 
     gpu_operators.py REQUEST.json     prints one JSON object; bench/gpu starts it
@@ -76,7 +76,7 @@ class LastStep:
 
 
 def times_of(profiler, on_gpu):
-    """By operator (seconds, calls)."""
+    """Returns {operator: (seconds, calls)}."""
     times = collections.defaultdict(lambda: (0.0, 0))
     for event in profiler.key_averages():
         if on_gpu and event.device_type == torch.autograd.DeviceType.CPU:

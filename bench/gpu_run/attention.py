@@ -91,7 +91,7 @@ class PlainOf:
 
 
 def kinds(part):
-    """By name what runs a Problem. FA4 comes last: should it break, the others' figures are there."""
+    """Returns {name: what runs a Problem}. FA4 comes last: should it break, the others' figures are there."""
     found = {"plain": PlainOf} if part.small else {"FA2": Fa2Of}
     if find_library() and not part.small:
         found |= {"FA4": Fa4Of, "FA4 fixed order": functools.partial(Fa4Of, fixed_order=True)}

@@ -107,7 +107,7 @@ class Fa4:
 
 
 def activate(head_dim, group):
-    """From now on torch's flash attention on GPUs of this shape, causal and in sequences, is FA4."""
+    """Makes FA4 torch's flash attention on GPUs of this shape, causal and in sequences."""
     kernels = Fa4(head_dim, group)
     library = torch.library.Library("aten", "IMPL", "CUDA")
 

@@ -122,7 +122,7 @@ def speed(part, kind, model, shape):
 
 
 def triton_cross_entropy(part, model, shape):
-    """That of any model (slimpack.torch): losses and gradient in one launch, 6 bytes a logit."""
+    """The kernel of any model (slimpack.torch): losses and gradient in one launch, 6 bytes a logit."""
     from slimpack.torch.pipeline.cross_entropy import loss_and_gradient_of
 
     rows = 4 if part.small else 4096

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the other parts are measured against: memory's speed, that of matrix products, clocks."""
+"""Measures the machine, for comparison: the speed of memory and of matrix products, and clocks."""
 
 import subprocess
 import threading
@@ -37,7 +37,7 @@ def large_product(part):
 
 
 def products(part, model, rows=8192):
-    """Of one layer and of the head: forward, the gradient of inputs, and that of weights, which is
+    """Products of one layer and of the head: forward, the gradient of inputs, and that of weights, which is
     added in fp32."""
     s = model_shape(part.small)[model]
     rows = 64 if part.small else rows

@@ -1,4 +1,4 @@
-"""What a run on a GPU found, for people: failures first, then every figure beside what was expected."""
+"""Writes what a run on a GPU found for people: failures first, then figures beside expected ones."""
 
 _NO_FIGURES = {"part", "name", "expected", "good", "where", "failed", "missing", "skipped", "status"}
 

@@ -1,4 +1,4 @@
-"""What the parts of a run on a GPU share: lines of results, the device, and times on it.
+"""Code that the parts of a run on a GPU share: lines of results, the device, and times on it.
 
 A line is a JSON object with "part", "name", figures, and from expected.json what was expected of
 them. It is printed and added to the file of results at once, so that nothing is lost when a part ends
@@ -19,7 +19,7 @@ EXPECTED = json.loads(Path(__file__).with_name("expected.json").read_text())
 
 
 class Part:
-    """Where results go, how long the part may take, and the device.
+    """Holds the place of results, the time that the part may take, and the device.
 
     small: sizes that a processor computes in seconds.
     """

@@ -37,7 +37,7 @@ class Step:
 
 
 def steps_of(options):
-    """In order of what matters most: what is cut off at the end matters least."""
+    """The parts; the most important come first, because the end may be cut off."""
     def python(seconds, file, *arguments, needs_build=False):
         name = " ".join([file.removesuffix(".py"), *arguments[1:4:2]])
         limit = ["--results", options.out / "results.jsonl", "--seconds", max(seconds - 10, 5)]

@@ -87,7 +87,7 @@ def sharded(request, recomputes):
 
 
 def seconds_of_steps(request, recomputes):
-    """Of the slowest rank, of each step after the first ones."""
+    """Returns the slowest rank's seconds of each step after the first ones."""
     device = request["device"]
     loss, optimizer = sharded(request, recomputes)
     packs = packs_of_rank(request["lengths"], request["context"], loss.model.config.vocab_size)

@@ -42,7 +42,7 @@ def around(rank, ranks, sent, received):
 
 
 def measure(device, elements):
-    """By operation (seconds, bytes a rank sends at least)."""
+    """Returns {operation: (seconds, bytes that a rank sends at least)}."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     elements -= elements % ranks
     whole, other = (torch.ones(elements, device=device) for _ in range(2))

@@ -129,7 +129,7 @@ class Bench:
             sys.exit(f"the grid has {self.ranks} ranks, this machine {gpus} GPUs; give a smaller --grid")
 
     def torchrun(self, ranks, *arguments):
-        """What a job printed. Throws JobFailed."""
+        """Returns what a job printed. Raises JobFailed."""
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                    ranks, *arguments]
         try:
@@ -175,7 +175,7 @@ def check(bench, dtype):
 
 
 def flops_of_step(model, lengths):
-    """Of the model, 2 for a multiply-add: 3 times the forward's; attention is causal."""
+    """FLOPs of the model, 2 for a multiply-add: 3 times the forward's; attention is causal."""
     config = json.loads(Path(model).read_text())
     h, layers, d = config["hidden_size"], config["num_hidden_layers"], config["head_dim"]
     q, k = config["num_attention_heads"] * d, config["num_key_value_heads"] * d
@@ -224,7 +224,7 @@ def steps(bench, grid):
 
 
 def fsdp(bench, lengths):
-    """With layers recomputed if the step does not fit otherwise."""
+    """Measures FSDP2. Layers are recomputed if the step does not fit otherwise."""
     settings = job_of(bench)
     request = {"model": str(settings["model"]), "context": settings["context"], "device": bench.device,
                "lengths": lengths}
@@ -243,7 +243,7 @@ def fsdp(bench, lengths):
 
 
 class Findings:
-    """What came of each part; kept as soon as it is there."""
+    """Keeps the results of each part as soon as they are there."""
 
     def __init__(self, bench):
         options = bench.options
@@ -253,7 +253,7 @@ class Findings:
                       "grid": options.grid, "checks": [], "links": [], "ways": [], "failed": []}
 
     def add(self, what, key, work):
-        """What `work` returns, a list, is appended under the key. Returns it; None if its job failed."""
+        """Appends the list that `work` returns under the key. Returns it; None if its job failed."""
         print(f"{what} …", file=sys.stderr, flush=True)
         start, rows = time.monotonic(), None
         try:

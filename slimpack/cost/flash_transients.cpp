@@ -17,13 +17,13 @@ std::int64_t rounded_up(std::int64_t count, std::int64_t multiple) {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-/// As the kernels of Hopper pad sequences that lie end to end.
+/// Rows of sequences that lie end to end, padded as the kernels of Hopper pad them.
 std::int64_t padded_rows(std::int64_t rows, std::int64_t sequences, std::int64_t tile) {
   return (rows + (sequences + 1) * tile - 1) / tile * tile;
 }
 
-/// Of releases 3 and 4, beyond the log-sum-exp with heads first. Locks are counted as if every
-/// sequence had all rows: too many, and few beside the sums.
+/// What releases 3 and 4 take beyond the log-sum-exp with heads first. Locks are counted as if
+/// every sequence had all rows: too many, and few beside the sums.
 std::int64_t hopper_backward_call(const LayerWidths& w, std::int64_t sequences,
                                   std::int64_t queries, std::int64_t keys) {
   const std::int64_t heads = w.shape.num_heads, key_heads = w.shape.num_kv_heads;

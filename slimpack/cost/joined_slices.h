@@ -1,13 +1,12 @@
-// Which neighbouring slices of a MicroPack one call of flash attention takes: the runtime and the
-// memory model decide alike.
+// One call of flash attention may take several neighbouring slices of a MicroPack. This is the rule
+// by which the runtime and the memory model both decide.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
-#include "slimpack/plan/plan.h"
+#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

@@ -65,8 +65,8 @@ std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recomp
   return tokens * (w.hidden + rotated - to_come) + attention_forward_transient(w, pack);
 }
 
-/// What a forward holds beyond its rows until attention is done. Fused kernels write q, k and v as
-/// they are read, so the projection itself is gone.
+/// Bytes that a forward holds beyond its rows until attention is done. Fused kernels write q, k and
+/// v as they are read, so the projection itself is gone.
 std::int64_t attention_inputs(const LayerWidths& w) {
   return w.fused ? 2 * w.k : w.q + 3 * w.k;
 }

@@ -110,7 +110,7 @@ struct LayerWidths {
       0;                       ///< of a row: latents, and the input of attention's output norm
   std::int64_t mlp_extra = 0;  ///< of a row: the router's, and the input of the MLP's output norm
   std::int64_t copies = 0;     ///< hidden states of the tokens that the rank's experts get
-  /// Of the GPU; 0 where there is none, or none whose FlashAttention takes such heads.
+  /// The GPU has so many; 0 where there is none, or none whose FlashAttention takes such heads.
   std::int32_t multiprocessors = 0;
   std::int32_t flash_release = kFirstFlashRelease;  ///< of FlashAttention
   CpCommType comm = CpCommType::kDirect;            ///< between replicas that share sequences

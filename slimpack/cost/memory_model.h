@@ -16,8 +16,8 @@ namespace slimpack {
 /// Rows of logits that the head computes at once. On a CPU a block is small enough for its caches.
 /// On a GPU it is as large as a product must be to run at full speed.
 [[nodiscard]] Tokens head_block(const ModelShape& shape, DeviceKind device);
-/// Likewise where fused kernels take the logits (layer_widths.h): in a quarter of the memory, so
-/// that blocks have four times the rows.
+/// head_block() where fused kernels take the logits (layer_widths.h): in a quarter of the memory,
+/// so that blocks have four times the rows.
 [[nodiscard]] Tokens fused_head_block(const ModelShape& shape);
 
 /// Bytes of rows, keys and values that a rank of the pipeline holds on its stages for `tokens`

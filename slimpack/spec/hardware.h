@@ -34,7 +34,7 @@ struct HardwareSpec {
 
   Bytes memory_bytes{80'000'000'000};
   double memory_bandwidth = 3.35e12;  ///< bytes per second
-  /// Of one GPU. FlashAttention-2's sums of dQ are as many copies as keep them all at work.
+  /// One GPU has so many. FlashAttention-2's sums of dQ are as many copies as keep them at work.
   std::int32_t multiprocessors = 132;
   /// The release of FlashAttention that runs: what it takes for itself depends on it.
   std::int32_t flash_attention = 2;

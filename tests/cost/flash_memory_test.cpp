@@ -42,7 +42,7 @@ TEST(FlashMemory, OfABackwardCallIsThatOfLibtorchsKernel) {
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'769'472 + 10'944);
 }
 
-/// What the library of FlashAttention-4 asks for, of `sequences` alike ones.
+/// Bytes that the library of FlashAttention-4 asks for, with `sequences` alike ones.
 std::int64_t fa4_workspace(const ModelShape& shape, std::int32_t sequences, std::int32_t queries,
                            std::int32_t keys, const Fa4Tiles& tiles) {
   const auto rows = [&](std::int32_t count, std::int32_t heads) {

@@ -96,7 +96,7 @@ struct Case {
   std::vector<int> queries, keys;  ///< of each sequence
 };
 
-/// Where each sequence begins, and the end of the last.
+/// The beginning of each sequence, and the end of the last.
 std::vector<int> ends_of(const std::vector<int>& lengths) {
   std::vector<int> ends{0};
   for (const int length : lengths) ends.push_back(ends.back() + length);

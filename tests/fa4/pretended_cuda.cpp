@@ -12,7 +12,7 @@ namespace {
 
 constexpr cudaError_t kDone = cudaSuccess;
 
-/// What a kernel's handle points to.
+/// A kernel's handle points to it.
 struct Kernel {
   char name[256];
 };

@@ -1,4 +1,4 @@
-// What lies between the interface of libslimpack_fa4.so and the compiled entries: it checks
+// Lies between the interface of libslimpack_fa4.so and the compiled entries: it checks
 // arguments, divides the workspace and loads kernels. compile.py compiles it; the default build
 // does not.
 #include <cuda_runtime_api.h>
@@ -149,7 +149,7 @@ int32_t backward(const Fa4Kernels* kernels, const Fa4Attention* a, const Fa4Grad
                  void* workspace, void* stream) {
   if (!is_valid(*kernels, *a) || !is_valid(*a, *d, workspace)) return cudaErrorInvalidValue;
   Fa4Workspace w(kernels->tiles, *a, *d, workspace);
-  // Before the preprocess: the main kernel may start while that still runs.
+  // This comes before the preprocess: the main kernel may start while that still runs.
   const cudaError_t zeroed =
       cudaMemsetAsync(workspace, 0, w.zero_bytes, static_cast<cudaStream_t>(stream));
   if (zeroed != cudaSuccess) return zeroed;

@@ -40,7 +40,7 @@ struct Block {
     for (int i = threadIdx.x; i < items; i += kLanes) visit(i, own.at(0, 0)...);
   }
 
-  /// The same where a lane has at most kMost items: value k of Own<T, kLanes, kMost> belongs to its
+  /// Is each() where a lane has at most kMost items: value k of Own<T, kLanes, kMost> belongs to its
   /// item k.
   template <int kMost, class Visit, class... Owns>
   SLIMPACK_DEVICE void each_of(int items, Visit visit, Owns&... own) const {
@@ -93,14 +93,14 @@ __global__ void __launch_bounds__(kLanes, kResident) run(const Program program) 
 template <int kLanes, int kResident, class Program>
 int launch(std::int64_t blocks, Queue queue, const Program& program) {
   if (blocks == 0) return cudaSuccess;
-  // Of several copies of the CUDA runtime in a process each has its own current device.
+  // A process may have several copies of the CUDA runtime, each with its own current device.
   if (const cudaError_t error = cudaSetDevice(queue.device); error != cudaSuccess) return error;
   const auto grid = static_cast<unsigned>(blocks);
   run<kLanes, kResident><<<grid, kLanes, 0, static_cast<cudaStream_t>(queue.stream)>>>(program);
   return cudaGetLastError();
 }
 
-/// Of the device; 0 where it does not say.
+/// So many does the device have; 0 where it does not say.
 inline std::int64_t multiprocessors(int device) {
   int count = 0;
   static_cast<void>(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));

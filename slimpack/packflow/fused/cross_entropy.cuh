@@ -5,7 +5,7 @@
 
 namespace slimpack::fused::inline SLIMPACK_WAY {
 
-/// Of some logits: their maximum, and Σ exp(logit − maximum).
+/// The maximum of some logits, and Σ exp(logit − maximum).
 struct MaxSum {
   float max, sum;
 };
@@ -19,7 +19,7 @@ struct MergeMaxSum {
   }
 };
 
-/// What ranks merge that have a part of the columns each, and what the loss is made of. 2 bytes a
+/// The loss is made of these; ranks that have a part of the columns each merge them. 2 bytes a
 /// logit.
 struct CrossEntropy {
   const Bf16* logits_TV;

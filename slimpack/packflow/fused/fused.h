@@ -38,7 +38,7 @@ void swiglu_backward(const at::Tensor& dact_TF, const at::Tensor& gate_up_TO,
 /// n ⊙ weight.
 [[nodiscard]] at::Tensor rms_norm(const at::Tensor& x_TH, const at::Tensor& weight_H, double eps);
 
-/// What a norm's backward reads.
+/// Operands of a norm's backward.
 struct NormBackward {
   const at::Tensor& x_TH;
   const at::Tensor& weight_H;
@@ -50,7 +50,7 @@ struct NormBackward {
 void rms_norm_backward(const at::Tensor& dy_TH, const NormBackward& norm, const at::Tensor& y_TH,
                        const at::Tensor& dweight_H);
 
-/// Of a block of rows: the log-sum-exp of the columns and the target's logit (0 if that is not
+/// A block of rows: the log-sum-exp of the columns and the target's logit (0 if that is not
 /// here). Fp32.
 struct TargetLogits {
   at::Tensor lse_T1;

@@ -14,7 +14,7 @@ struct Bf16 {
   std::uint16_t bits;
 };
 
-/// Where a kernel runs. Loops ignore it.
+/// The stream and device on which a kernel runs. Loops ignore them.
 struct Queue {
   void* stream = nullptr;  ///< a cudaStream_t
   int device = 0;

@@ -1,4 +1,4 @@
-// In the place of launchers.cu where the build found no nvcc.
+// Takes the place of launchers.cu where the build found no nvcc.
 #include "slimpack/packflow/fused/launchers.h"
 
 namespace slimpack::fused {

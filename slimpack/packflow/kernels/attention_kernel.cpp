@@ -16,9 +16,8 @@
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/kernels/composed_attention.h"
 #include "slimpack/packflow/kernels/cpu_attention.h"
-#include "slimpack/packflow/kernels/flash_attention_2.h"
-#include "slimpack/packflow/kernels/flash_attention_3.h"
 #include "slimpack/packflow/kernels/flash_attention_4.h"
+#include "slimpack/packflow/kernels/flash_operators.h"
 
 namespace slimpack {
 namespace {

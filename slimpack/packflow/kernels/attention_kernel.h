@@ -1,6 +1,6 @@
 // Attention kernels: one block of queries against one block of keys, and the merging of blocks.
 //
-// Which kernel computes a block follows from where its tensors are, from their type and from their
+// The kernel of a block follows from where its tensors are, from their type and from their
 // heads: libtorch's flash attention on CPUs; in bf16 on other devices the newest FlashAttention
 // that takes them (4, 3, 2); plain matrix products elsewhere.
 #pragma once
@@ -86,13 +86,13 @@ struct AttentionHeads {
 };
 [[nodiscard]] AttentionHeads attention_heads(const ModelShape& shape);
 
-/// Which kernel runs.
+/// The kernel that runs.
 struct KernelChoice {
   std::int32_t flash_release = 0;  ///< of FlashAttention on GPUs; 0: another kernel
   std::string text;  ///< for people: its name, and why none that they installed is newer
 };
 
-/// That of tensors with such heads. Throws InvalidInput if the library of FlashAttention-4
+/// The kernel for tensors with such heads. Throws InvalidInput if the library of FlashAttention-4
 /// (flash_attention_4.h) is broken or of another version.
 [[nodiscard]] KernelChoice attention_kernel(at::Device device, Dtype dtype,
                                             const AttentionHeads& heads);

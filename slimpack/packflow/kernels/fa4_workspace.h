@@ -19,7 +19,7 @@ struct Fa4Locks {
   int64_t sequence_stride, head_stride, tile_stride;
 };
 
-/// What backward needs besides: parts of one block of memory, those that begin as zeros first.
+/// Scratch of backward: parts of one block of memory, those that begin as zeros first.
 class Fa4Workspace {
  public:
   Fa4Columns dk_sum, dv_sum;              ///< [G, padded S · D]; unused where group is 1

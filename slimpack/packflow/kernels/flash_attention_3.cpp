@@ -1,4 +1,4 @@
-#include "slimpack/packflow/kernels/flash_attention_3.h"
+#include "slimpack/packflow/kernels/flash_operators.h"
 
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -40,16 +40,14 @@ torch::jit::Stack call_operator(const char* name, Arguments given) {
   return stack;
 }
 
-/// What both passes are given of a call. One block is a batch of one.
+/// The arguments of a call that both passes have.
 Arguments arguments_of(const FlashCall& call, const at::Tensor& q_TND, const KeysValues& kv) {
-  const bool block = call.sequences == nullptr;
-  const auto batched = [&](const at::Tensor& x) { return block ? x.unsqueeze(0) : x; };
-  Arguments all{{"q", batched(q_TND)},
-                {"k", batched(kv.k)},
-                {"v", batched(kv.v)},
+  Arguments all{{"q", call.batched(q_TND)},
+                {"k", call.batched(kv.k)},
+                {"v", call.batched(kv.v)},
                 {"softmax_scale", 1 / std::sqrt(static_cast<double>(q_TND.size(2)))},
                 {"is_causal", call.causal}};
-  if (block) return all;
+  if (call.sequences == nullptr) return all;
   all.emplace("cu_seqlens_q", call.sequences->query_ends_B1);
   all.emplace("cu_seqlens_k", call.sequences->key_ends_B1);
   all.emplace("max_seqlen_q", call.sequences->longest_queries);
@@ -74,24 +72,21 @@ AttentionResult FlashAttention3::forward(const FlashCall& call, const at::Tensor
   arguments.emplace("num_splits",
                     std::int64_t{at::globalContext().deterministicAlgorithms() ? 1 : 0});
   const torch::jit::Stack result = call_operator("fwd", std::move(arguments));
-  const bool block = call.sequences == nullptr;
-  const at::Tensor out = result[0].toTensor(), lse = result[1].toTensor();
-  return {block ? out.squeeze(0) : out, (block ? lse.squeeze(0) : lse).transpose(0, 1)};
+  return {call.unbatched(result[0].toTensor()),
+          call.unbatched(result[1].toTensor()).transpose(0, 1)};
 }
 
 AttentionGradients FlashAttention3::backward(const FlashCall& call, const QueryRows& rows,
                                              const KeysValues& kv) const {
-  const bool block = call.sequences == nullptr;
-  const auto batched = [&](const at::Tensor& x) { return block ? x.unsqueeze(0) : x; };
   const auto room = [](const at::Tensor& x) { return at::empty(x.sizes(), x.options()); };
   AttentionGradients d{room(rows.q_TND), room(kv.k), room(kv.v)};
   Arguments arguments = arguments_of(call, rows.q_TND, kv);
-  arguments.emplace("dout", batched(rows.dout_TND));
-  arguments.emplace("out", batched(rows.out_TND));
-  arguments.emplace("softmax_lse", batched(lse_by_head(rows.lse_TN)));
-  arguments.emplace("dq", batched(d.dq_TND));
-  arguments.emplace("dk", batched(d.dk_TGD));
-  arguments.emplace("dv", batched(d.dv_TGD));
+  arguments.emplace("dout", call.batched(rows.dout_TND));
+  arguments.emplace("out", call.batched(rows.out_TND));
+  arguments.emplace("softmax_lse", call.batched(lse_by_head(rows.lse_TN)));
+  arguments.emplace("dq", call.batched(d.dq_TND));
+  arguments.emplace("dk", call.batched(d.dk_TGD));
+  arguments.emplace("dv", call.batched(d.dv_TGD));
   arguments.emplace("deterministic", at::globalContext().deterministicAlgorithms());
   static_cast<void>(call_operator("bwd", std::move(arguments)));
   return d;

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFile = "libslimpack_fa4.so";
 
-/// From the folder of the program or module: of either itself, of a module in the build folder's
-/// python/slimpack, of a program in its bench or tests.
+/// Folders to look into, from that of the program or module: of either itself, of a module in the
+/// build folder's python/slimpack, of a program in its bench or tests.
 constexpr std::array<std::string_view, 4> kPlaces{".", "../..", "..", "../../.."};
 
 Fa4Rows rows_of(const at::Tensor& x_THD) {
@@ -43,12 +43,10 @@ struct Bounds {
   std::int64_t longest_queries, longest_keys;
 
   Bounds(const FlashCall& call, const at::Tensor& q_TND, const KeysValues& kv)
-      : longest_queries(q_TND.size(0)), longest_keys(kv.k.size(0)) {
+      : longest_queries(call.longest_queries(q_TND)), longest_keys(call.longest_keys(kv)) {
     if (call.sequences != nullptr) {
       queries_B1 = call.sequences->query_ends_B1;
       keys_B1 = call.sequences->key_ends_B1;
-      longest_queries = call.sequences->longest_queries;
-      longest_keys = call.sequences->longest_keys;
       return;
     }
     const auto options = q_TND.options().dtype(at::kInt);

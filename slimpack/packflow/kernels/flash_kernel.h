@@ -10,10 +10,25 @@
 
 namespace slimpack {
 
-/// What one call takes.
+/// One call of a kernel, beside its rows.
 struct FlashCall {
   const JoinedSequences* sequences;  ///< null: all rows are one block
   bool causal;                       ///< aligned at the end
+
+  [[nodiscard]] std::int64_t longest_queries(const at::Tensor& q_TND) const {
+    return sequences != nullptr ? sequences->longest_queries : q_TND.size(0);
+  }
+  [[nodiscard]] std::int64_t longest_keys(const KeysValues& kv) const {
+    return sequences != nullptr ? sequences->longest_keys : kv.k.size(0);
+  }
+  /// Rows as libtorch's operators take and give them: several sequences are rows of a single batch,
+  /// one block is a batch of one.
+  [[nodiscard]] at::Tensor batched(const at::Tensor& x) const {
+    return sequences != nullptr ? x : x.unsqueeze(0);
+  }
+  [[nodiscard]] at::Tensor unbatched(const at::Tensor& x) const {
+    return sequences != nullptr ? x : x.squeeze(0);
+  }
 };
 
 class FlashKernel {
@@ -25,18 +40,18 @@ class FlashKernel {
   /// Whether it takes tensors of the type of `like`, where that lies, with such heads.
   [[nodiscard]] virtual bool supports(const at::Tensor& like,
                                       const AttentionHeads& heads) const = 0;
-  /// For people who installed this kernel: why it does not take them; empty where it does, and
+  /// Says to people who installed this kernel why it does not take them; empty where it does, and
   /// where it is not installed.
   [[nodiscard]] virtual std::string refusal(const at::Tensor&, const AttentionHeads&) const {
     return {};
   }
 
-  /// As slimpack::attend and attend_backward; all masks.
+  /// Are slimpack::attend and attend_backward by this kernel, with all masks.
   [[nodiscard]] AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv,
                                        Mask mask) const;
   [[nodiscard]] AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv,
                                                    Mask mask) const;
-  /// As attend_sequences and attend_sequences_backward.
+  /// Are attend_sequences and attend_sequences_backward by this kernel.
   [[nodiscard]] AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv,
                                        const JoinedSequences& sequences) const {
     return forward({&sequences, true}, q_TND, kv);

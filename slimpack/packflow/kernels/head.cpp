@@ -43,6 +43,17 @@ BlockLoss block_loss(const at::Tensor& y_TH, const Parameter& head_VH, const at:
   return {std::move(logits), std::move(all.lse_T1)};
 }
 
+/// The gradient of the rows' logits. Adds the head's gradient, and the rows' loss to `sum`. `group`
+/// as for head_loss().
+at::Tensor logits_backward(const at::Tensor& y_TH, Parameter& head_VH, const at::Tensor& targets_T,
+                           std::int64_t step_targets, Collective* group, at::Tensor& sum) {
+  Parameter no_bias;
+  BlockLoss loss = block_loss(y_TH, head_VH, targets_T, group, sum);
+  at::Tensor dlogits_TV = loss.logits.take_gradient(loss.lse_T1, step_targets);
+  accumulate_linear_gradient(dlogits_TV, y_TH, head_VH, no_bias);
+  return dlogits_TV;
+}
+
 /// Rows of a block: input, its gradient, which is written, and targets.
 struct BlockRows {
   at::Tensor x_TH, dx_TH, targets_T;
@@ -50,25 +61,21 @@ struct BlockRows {
 
 void block_backward(const ModelShape& shape, Parameter& norm_H, Parameter& head_VH,
                     const BlockRows& rows, std::int64_t step_targets, at::Tensor& sum) {
-  Parameter no_bias;
   const Normalized norm = rms_normalize(rows.x_TH, shape.rms_norm_eps);
   const at::Tensor y_TH = at::mul(norm.n, norm_H.value);
-  BlockLoss loss = block_loss(y_TH, head_VH, rows.targets_T, nullptr, sum);
-  const at::Tensor dlogits_TV = loss.logits.take_gradient(loss.lse_T1, step_targets);
-  accumulate_linear_gradient(dlogits_TV, y_TH, head_VH, no_bias);
+  const at::Tensor dlogits_TV =
+      logits_backward(y_TH, head_VH, rows.targets_T, step_targets, nullptr, sum);
   rows.dx_TH.copy_(
       rms_norm_backward(linear_input_gradient(dlogits_TV, head_VH), rows.x_TH, norm, norm_H));
 }
 
-/// The same where a kernel computes the norm's backward in place.
+/// Replaces block_backward where a kernel computes the norm's backward in place.
 void fused_block(const ModelShape& shape, Parameter& norm_H, Parameter& head_VH, BlockRows rows,
                  std::int64_t step_targets, at::Tensor& sum) {
-  Parameter no_bias;
   {
     const at::Tensor y_TH = rms_norm(rows.x_TH, norm_H, shape.rms_norm_eps);
-    BlockLoss loss = block_loss(y_TH, head_VH, rows.targets_T, nullptr, sum);
-    const at::Tensor dlogits_TV = loss.logits.take_gradient(loss.lse_T1, step_targets);
-    accumulate_linear_gradient(dlogits_TV, y_TH, head_VH, no_bias);
+    const at::Tensor dlogits_TV =
+        logits_backward(y_TH, head_VH, rows.targets_T, step_targets, nullptr, sum);
     at::mm_out(rows.dx_TH, dlogits_TV, head_VH.value);
   }
   fused::rms_norm_backward(rows.dx_TH, {rows.x_TH, norm_H.value, {}, shape.rms_norm_eps}, {},
@@ -107,14 +114,12 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
                                   : joint   ? rms_norm(x_TH, norm_H, shape.rms_norm_eps)
                                             : at::mul(norm.n, norm_H.value));
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
-  Parameter no_bias;
   const std::int64_t block = logit_block(shape, x_TH);
   for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
     const std::int64_t count = std::min(block, y_TH.size(0) - row);
     const at::Tensor y = y_TH.narrow(0, row, count);
-    BlockLoss loss = block_loss(y, head_VH, targets_T.narrow(0, row, count), &group, sum);
-    const at::Tensor dlogits_TV = loss.logits.take_gradient(loss.lse_T1, step_targets);
-    accumulate_linear_gradient(dlogits_TV, y, head_VH, no_bias);
+    const at::Tensor dlogits_TV =
+        logits_backward(y, head_VH, targets_T.narrow(0, row, count), step_targets, &group, sum);
     y.copy_(linear_input_gradient(dlogits_TV, head_VH));  // nobody reads these rows again
   }
   y_TH = rows.scattered(y_TH);

@@ -13,7 +13,7 @@ std::optional<std::size_t> within(std::optional<std::size_t> slice, std::size_t 
   return slice && *slice >= s ? std::optional(*slice - s) : std::nullopt;
 }
 
-/// Of each slice, with its prefix.
+/// Keys that each slice sees, its prefix included.
 std::vector<std::int64_t> keys_of(std::span<const Slice> slices) {
   std::vector<std::int64_t> keys;
   for (const Slice& slice : slices) keys.push_back(slice.end.count());

@@ -26,7 +26,7 @@ namespace slimpack {
 /// gets it, unless fused kernels compute it again.
 [[nodiscard]] at::Tensor normed_input(const LayerContext& c, const at::Tensor& x,
                                       const Parameter& weight, at::Tensor& rstd);
-/// The same of heads, for q/k norms.
+/// Is normed_input() of heads, for q/k norms.
 [[nodiscard]] at::Tensor normed_heads(const LayerContext& c, const at::Tensor& x,
                                       const Parameter& weight, at::Tensor& rstd);
 

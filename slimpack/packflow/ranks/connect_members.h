@@ -18,7 +18,7 @@ namespace slimpack {
 /// order.
 void connect_members(ProcessPeers& peers, c10::Device device);
 
-/// The same for a group of two of which one alone sends.
+/// Connects a group of two of which one alone sends.
 void connect_edge(ProcessPeers& peers, bool sends, c10::Device device);
 
 }  // namespace slimpack

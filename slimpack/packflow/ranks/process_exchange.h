@@ -60,7 +60,8 @@ class ProcessPeers {
   [[nodiscard]] Message send(at::Tensor tensor, std::int32_t member);
   [[nodiscard]] Message receive(at::Tensor tensor, std::int32_t member);
 
-  /// From now on the process group lets what it begins take so long before it calls it failed.
+  /// Sets how long an operation that the process group begins from now on may take before it has
+  /// failed.
   void set_timeout(Nanos timeout);
 
   struct Transfer {

@@ -66,14 +66,14 @@ Engine::Engine(EngineOptions options)
     if (t == 0)
       rope_ =
           std::make_unique<Rope>(options_.shape, options_.dtype, options_.context, options_.device);
-    // Before the first step: a kernel that is loaded later would wait for all work on the device.
+    // A kernel that is loaded in a step would wait for all work on the device.
     KernelChoice kernel = slimpack::attention_kernel(
         options_.device, options_.dtype,
         attention_heads(tensor_parallel_part(options_.shape, options_.tensor)));
     if (t == 0) attention_kernel_ = std::move(kernel);
     finish_queue(options_.device);  // other ranks read the table
   });
-  // Before ranks that are processes connect, which they do when the first step begins.
+  // Ranks that are processes connect when the first step begins, after this.
   if (!options_.device.is_cpu())
     on_threads(
         [&](std::size_t t) { warm_up(options_, grid.place(ranks_[t]), parameters_[t], *rope_); });

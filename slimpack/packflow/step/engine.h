@@ -69,7 +69,7 @@ class Engine {
   /// Of the rank's stages, in their order. REQUIRES: a rank of this process.
   [[nodiscard]] std::span<StageParameters> parameters(std::int32_t rank);
   [[nodiscard]] const EngineOptions& options() const { return options_; }
-  /// That of its ranks.
+  /// The attention kernel of its ranks.
   [[nodiscard]] const KernelChoice& attention_kernel() const { return attention_kernel_; }
   /// That this process runs, ascending.
   [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }

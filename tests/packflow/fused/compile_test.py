@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 ROOM = ROOT / "slimpack/packflow/fused"
-# What the room's CMakeLists.txt asks nvcc for.
+# Targets of nvcc, the same as in the room's CMakeLists.txt.
 ARCHITECTURES = {"80": "sm_80", "90a": "sm_90a", "100": "sm_100"}
 KERNELS = {"Swiglu": 1, "SwigluBackward": 1, "RmsNorm": 5, "RmsNormBackward": 5, "AddColumns": 1,
            "CrossEntropy": 1, "CrossEntropyBackward": 1, "Rope": 1}  # compiled once or by width

@@ -9,7 +9,7 @@
 
 #include "slimpack/packflow/kernels/composed_attention.h"
 #include "slimpack/packflow/kernels/cpu_attention.h"
-#include "slimpack/packflow/kernels/flash_attention_2.h"
+#include "slimpack/packflow/kernels/flash_operators.h"
 #include "tests/packflow/kernels/attention_by_definition.h"
 
 namespace slimpack {

@@ -9,9 +9,8 @@
 #include <memory>
 
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/kernels/flash_attention_2.h"
-#include "slimpack/packflow/kernels/flash_attention_3.h"
 #include "slimpack/packflow/kernels/flash_attention_4.h"
+#include "slimpack/packflow/kernels/flash_operators.h"
 #include "tests/packflow/kernels/attention_by_definition.h"
 #include "tests/packflow/support/pretended_device.h"
 #include "tests/support/expect_error.h"
@@ -59,7 +58,7 @@ void expect_near(const AttentionResult& r, const AttentionGradients& g, const Ev
   EXPECT_LT(relative_error(here(g.dv_TGD), e.dv), kBound);
 }
 
-/// By the number of its release.
+/// Every release, by its number.
 class EveryKernel : public ::testing::TestWithParam<int> {
  protected:
   EveryKernel() {

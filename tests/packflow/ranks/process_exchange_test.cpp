@@ -71,7 +71,7 @@ TEST(ProcessJob, ConnectsEachPairThatWillTalkBeforeTheFirstMessage) {
       EXPECT_EQ(job.messages(group), edge ? 1 : 2) << group.name();
       ++groups;
     }
-  // Of each rank: two edges, data, tensor, context, tied.
+  // Each rank has two edges, data, tensor, context, tied.
   EXPECT_EQ(groups, 8 * 6);
 }
 

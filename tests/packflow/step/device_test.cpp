@@ -106,7 +106,7 @@ std::int64_t actions_of(const Timeline& timeline) {
 /// How often each rank's thread asks for an event from one action to the next.
 class AskedBetweenActions {
  public:
-  /// Before an action, on its rank's thread.
+  /// Is called before an action, on its rank's thread.
   void note() {
     const std::lock_guard lock(mutex_);
     by_rank_[std::this_thread::get_id()].push_back(pretended_calls_of_thread().asked);

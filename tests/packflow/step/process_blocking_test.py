@@ -35,7 +35,7 @@ if os.environ.get("SLIMPACK_GRID") == "all":
 
 
 def case_of(seed, grid, part):
-    """What write_step takes: a random step of the grid whose plan has the part."""
+    """Arguments of write_step: a random step of the grid whose plan has the part."""
     settings, stages = PARTS[part]
     case = random_grid(1200 + seed, [grid])
     family, sizes, sequences, plan = with_stages_per_rank(case, stages) if stages > 1 else case

@@ -139,7 +139,7 @@ std::int64_t workspace_bytes(const Fa4Kernels* kernels, const Fa4Attention* a,
   return Fa4Workspace(tiles_of(*kernels), *a, *d, nullptr).bytes;
 }
 
-/// Where a row of a sequence lies in padded sums.
+/// The place of a sequence's row in padded sums.
 std::int64_t padded_row(const Fa4Bounds& bounds, std::int32_t sequence, std::int64_t row,
                         std::int64_t tile) {
   const auto* const ends = static_cast<const std::int32_t*>(bounds.data);

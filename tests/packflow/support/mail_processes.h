@@ -21,7 +21,7 @@
 
 namespace slimpack::testing {
 
-/// Of the process groups.
+/// The timeout of the process groups.
 inline constexpr Nanos kMailTimeout{40'000'000'000};
 
 /// Messages of a group that are under way. Thread-safe.
@@ -91,7 +91,7 @@ class MailJob {
   [[nodiscard]] const RankGrid& grid() const { return grid_; }
   /// REQUIRES: used by one thread at a time. Lives as long as the job.
   [[nodiscard]] JobProcess& process(std::int32_t rank);
-  /// So far, between the members of a group.
+  /// Messages so far between the members of a group.
   [[nodiscard]] int messages(const RankGroup& group) const;
   [[nodiscard]] std::chrono::milliseconds timeout(const RankGroup& group) const;
   /// Mail::foreign_waits of all groups.

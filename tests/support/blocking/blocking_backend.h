@@ -87,7 +87,7 @@ class BlockingBackend final : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
 
  private:
-  /// What connects with its first use, and how many members it has.
+  /// The number of members, by what connects them with its first use.
   using Connections = std::map<std::string, std::size_t>;
   /// What is called between startCoalescing() and endCoalescing().
   struct Batch {

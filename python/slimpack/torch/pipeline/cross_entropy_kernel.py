@@ -18,8 +18,8 @@ _WIDTH = 8192  # logits of a row at a time
 
 
 def run(logits_TV, targets_T, scale, gradient_TV):
-    """By row (logsumexp − the target's logit) · scale, fp32. The gradient goes to gradient_TV, which
-    may be logits_TV; None = the losses alone. Targets are columns of logits. Last strides are 1."""
+    """Returns (logsumexp − the target's logit) · scale by row, fp32. The gradient goes to gradient_TV,
+    which may be logits_TV; None = the losses alone. Targets are columns of logits. Last strides are 1."""
     losses_T = torch.empty(len(logits_TV), dtype=torch.float32, device=logits_TV.device)
     into_TV = logits_TV if gradient_TV is None else gradient_TV
     with torch.cuda.device_of(logits_TV):

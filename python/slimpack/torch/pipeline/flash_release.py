@@ -1,4 +1,4 @@
-"""Which release of FlashAttention torch's own operators run on a GPU.
+"""The release of FlashAttention that torch's own operators run on a GPU.
 
 torch ships release 2. Where the package of a newer one is installed, torch can put it in its place:
 torch.nn.attention.activate_flash_attention_impl, from torch 2.11 on. Both newer ones are for Hopper

@@ -55,7 +55,7 @@ def _contexts():
 
 
 class _Choice:
-    """Which results of one run of a layer are kept.
+    """Decides which results of one run of a layer are kept.
 
     Releases of torch before 2.13 ask before an operation runs, and once more when backward runs it
     again. results: by operation what these have kept.
