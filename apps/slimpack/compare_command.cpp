@@ -69,7 +69,7 @@ Comparison comparison(const CompareArguments& arguments) {
 std::string job_text(const Job& job, const Costs& cost) {
   const StageLayout& layout = job.layout;
   const std::string on =
-      layout.stages_per_rank > 1 ? fmt::format(" on {} ranks", layout.ranks()) : "";
+      layout.placement.stages_per_rank() > 1 ? fmt::format(" on {} ranks", layout.ranks()) : "";
   const char* const spread = layout.spread_vocabulary ? ", vocabulary spread" : "";
   return fmt::format("{}{}{}, {}, tensor parallel {}; {}", counted(layout.stages(), "stage"), on,
                      spread, counted(job.replicas, "replica"), cost.tp, costs_text(cost));

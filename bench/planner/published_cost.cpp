@@ -32,7 +32,7 @@ Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged) {
 }
 
 StageLayout equal_stages(std::int32_t pp, std::int32_t stages_per_rank) {
-  StageLayout layout{{}, stages_per_rank};
+  StageLayout layout{{}, StagePlacement::looped(pp, stages_per_rank)};
   const std::int32_t stages = pp * stages_per_rank;
   for (std::int32_t s = 0; s <= stages; ++s) layout.layer_begin.push_back(32 / stages * s);
   return layout;

@@ -72,7 +72,7 @@ RatedStep rated(const Baseline& baseline, const StepJob& step) {
 
 std::vector<std::string> step_cells(const RatedStep& rated) {
   return {human_duration(rated.figures.makespan),
-          fmt::to_string(rated.step->plan.layout.stages_per_rank),
+          fmt::to_string(rated.step->plan.layout.placement.stages_per_rank()),
           text_of(rated.figures.bubble, Unit::kShare)};
 }
 

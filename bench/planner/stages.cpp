@@ -87,7 +87,7 @@ class Stages {
   void add(Means& means, const std::string& name, StepJob job, double work) {
     job.choices.effort = options_.effort;
     const RatedStep step = rated(job);
-    const std::int32_t stages_per_rank = job.job.layout.stages_per_rank;
+    const std::int32_t stages_per_rank = job.job.layout.placement.stages_per_rank();
     if (!step.step) return report_.add(name, step, {{"stages_per_rank", stages_per_rank}});
     const StepFigures& f = step.figures;
     const double ratio = static_cast<double>(f.makespan.count()) / work;
@@ -113,7 +113,7 @@ class Stages {
           fits ? ratio : std::numeric_limits<double>::infinity();
       report_.add(name, rival,
                   {{"step_over_work", ratio},
-                   {"stages_per_rank", job.job.layout.stages_per_rank},
+                   {"stages_per_rank", job.job.layout.placement.stages_per_rank()},
                    {"fits", fits}});
     }
   }

@@ -34,7 +34,7 @@ Split kept(const PublishedJob& job, Kept what) {
 
 double parameters_of(const PublishedJob& job, std::int32_t rank) {
   double parameters = 0;
-  for (const StageId stage : job.layout.stages_of(rank))
+  for (const StageId stage : job.layout.placement.stages_of(rank))
     parameters += static_cast<double>(stage_parameters(job.shape, job.layout, stage));
   return parameters / job.tp;
 }

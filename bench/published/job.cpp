@@ -103,7 +103,7 @@ void add_packs(const PublishedStep& step, PublishedJob& job) {
 }
 
 StageLayout equal_stages(const PublishedStep& step) {
-  StageLayout layout{{}, step.stages_per_rank};
+  StageLayout layout{{}, StagePlacement::looped(step.pp, step.stages_per_rank)};
   const std::int32_t stages = step.pp * step.stages_per_rank;
   for (std::int32_t s = 0; s <= stages; ++s) layout.layer_begin.push_back(step.layers / stages * s);
   return layout;

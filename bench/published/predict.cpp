@@ -20,7 +20,7 @@ void set_plain_step_end(const PublishedJob& job, const Costs& cost, TaskTimes& t
   const double per_byte = kNanosPerSecond / job.hardware.memory_bandwidth;
   for (std::int32_t rank = 0; rank < job.layout.ranks(); ++rank) {
     double parameters = 0;
-    for (const StageId stage : job.layout.stages_of(rank))
+    for (const StageId stage : job.layout.placement.stages_of(rank))
       parameters += static_cast<double>(stage_parameters(job.shape, job.layout, stage)) / job.tp;
     const double bytes = parameters * static_cast<double>(element_bytes(cost.dtype));
     const double reduce =
@@ -51,7 +51,7 @@ Prediction predict(const PublishedJob& job) {
                        task_times(cost, job.layout, job.packs, {.replicas = plain ? 1 : job.dp}),
                        task_bytes(cost, job.layout, job.packs, job.lengths)};
   if (plain) set_plain_step_end(job, cost, replica.times);
-  const std::int32_t per_rank = job.layout.stages_per_rank;
+  const std::int32_t per_rank = job.layout.placement.stages_per_rank();
   const Schedule schedule = per_rank == 1
                                 ? one_f_one_b(job.packs, job.layout.ranks())
                                 : sliced_one_f_one_b(job.packs, job.layout.ranks(), 2, per_rank);

@@ -220,8 +220,9 @@ void bind_plans(nb::module_& m) {
           [](nb::handle self) { return view<std::int64_t>(plan_in(self).step.plan.lengths, self); })
       .def_prop_ro("layer_begin",
                    [](const PlanFile& plan) { return plan.step.plan.layout.layer_begin; })
-      .def_prop_ro("stages_per_rank",
-                   [](const PlanFile& plan) { return plan.step.plan.layout.stages_per_rank; })
+      .def_prop_ro(
+          "stages_per_rank",
+          [](const PlanFile& plan) { return plan.step.plan.layout.placement.stages_per_rank(); })
       .def_prop_ro("spread_vocabulary",
                    [](const PlanFile& plan) { return plan.step.plan.layout.spread_vocabulary; })
       .def_prop_ro("recompute",

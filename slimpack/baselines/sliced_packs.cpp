@@ -139,7 +139,7 @@ BaselinePlan seq1f1b_plan(const BaselineInput& input, const std::vector<Sequence
     weight.window = std::max(weight.window, stage.window);
   }
   const std::int32_t count = seq1f1b_slices(input);
-  return sliced_plan(input, shares, input.job.layout.stages_per_rank > 1 ? 2 : 1,
+  return sliced_plan(input, shares, input.job.layout.placement.stages_per_rank() > 1 ? 2 : 1,
                      [&](const std::vector<SequenceId>& sequences) {
                        return cut_pack(whole_pack(input.lengths, sequences), weight, count);
                      });
@@ -151,7 +151,7 @@ std::vector<Tuning> seq1f1b_tunings(const BaselineInput& input) {
     if (count != seq1f1b_slices(input)) counts.push_back(count);
   const std::vector<Tuning> whole =
       varied(dealt_tunings(input, pack_tunings(input)), &Tuning::slices, counts);
-  if (input.cost.weight_gradient == EdgeTime() || input.job.layout.stages_per_rank > 1)
+  if (input.cost.weight_gradient == EdgeTime() || input.job.layout.placement.stages_per_rank() > 1)
     return whole;
   return varied(whole, &Tuning::split, {false, true});
 }

@@ -241,7 +241,7 @@ EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass
 PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
                    Pass pass, std::int32_t replicas) {
   PackCost sum;
-  for (const StageId stage : layout.stages_of(rank))
+  for (const StageId stage : layout.placement.stages_of(rank))
     sum = sum + stage_cost(cost, layout, stage, pass, replicas);
   if (!layout.spread_vocabulary) return sum;
   for (const Pass joint : kJointPasses) {
@@ -296,7 +296,7 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     layout = layout_of_equals({work_of_kind.front(), last_work_of_kind.front()}, edge_work,
                               stages_per_rank, layers);
   }
-  layout.stages_per_rank = stages_per_rank;
+  layout.placement = StagePlacement::looped(ranks, stages_per_rank);
   layout.spread_vocabulary = spread_vocabulary;
   return layout;
 }

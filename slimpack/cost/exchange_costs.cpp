@@ -109,7 +109,7 @@ class ExchangeCosts {
   }
 
   [[nodiscard]] double speed_of(StageId stage) const {
-    const auto rank = static_cast<std::size_t>(layout_.rank_of(stage));
+    const auto rank = static_cast<std::size_t>(layout_.placement.rank_of(stage));
     return replication_.speed.empty() ? 1 : replication_.speed[rank];
   }
 

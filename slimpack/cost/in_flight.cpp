@@ -63,7 +63,7 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     Bytes messages;
     // A rank with several stages is in a ring: messages of the others travel meanwhile.
-    const bool ring = layout.stages_per_rank > 1;
+    const bool ring = layout.placement.stages_per_rank() > 1;
     if (ring || s > 0) messages += to_previous + from_previous;
     if (ring || s + 1 < layout.stages()) messages += to_next + from_next;
     const auto stage = static_cast<std::size_t>(s);

@@ -388,7 +388,7 @@ Tokens fused_head_block(const ModelShape& shape) {
 Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
                      Tokens tokens) {
   Bytes sum;
-  for (const StageId stage : layout.stages_of(rank))
+  for (const StageId stage : layout.placement.stages_of(rank))
     sum += stage_sequence_bytes(cost, layout, stage, tokens);
   return sum;
 }
@@ -449,7 +449,7 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
 ModelState model_state(const Costs& cost, const StageLayout& layout, std::int32_t rank,
                        std::int32_t replicas) {
   std::int64_t held = 0, bucket = 0;
-  for (const StageId stage : layout.stages_of(rank)) {
+  for (const StageId stage : layout.placement.stages_of(rank)) {
     held += share_of(stage_parameters(cost.shape, layout, stage), cost.tp);
     bucket = std::max(bucket, largest_bucket(cost.shape, layout, stage));
   }

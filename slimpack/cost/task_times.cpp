@@ -207,7 +207,7 @@ std::vector<Nanos> autograd_times(const RecomputingCosts& cost, const StageLayou
 std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
                                StageId stage, Pass pass, const std::vector<PackSums>& packs,
                                const Replication& replication) {
-  const double speed = speed_of(replication, layout.rank_of(stage));
+  const double speed = speed_of(replication, layout.placement.rank_of(stage));
   // Layers run while the next one's weights and the last one's gradients travel.
   const Nanos travelling =
       rounded(shared_state_traffic(cost, layout, stage, replication.replicas, pass));
@@ -294,7 +294,7 @@ double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
 void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                         std::int32_t rank, const Replication& replication) {
   double parameters = 0;
-  for (const StageId stage : layout.stages_of(rank))
+  for (const StageId stage : layout.placement.stages_of(rank))
     parameters += static_cast<double>(stage_parameters(cost.shape, layout, stage));
   const double gradient = cost.autograd->state.gradients;
   const bool edge = rank == 0 || rank == layout.ranks() - 1;
@@ -320,15 +320,16 @@ double last_of(const std::vector<Nanos>& times) {
 double other_reductions(const Costs& cost, const StageLayout& layout, std::int32_t rank,
                         std::int32_t replicas) {
   double all = 0;
-  for (const StageId stage : layout.stages_of(rank))
-    if (stage.value() != rank) all += reduction_after(cost, layout, stage, replicas, 0);
+  for (const StageId stage : layout.placement.stages_of(rank))
+    if (layout.placement.local_stage(stage) > 0)
+      all += reduction_after(cost, layout, stage, replicas, 0);
   return all;
 }
 
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
                   const Replication& replication) {
   for (std::int32_t r = 0; r < layout.ranks(); ++r) {
-    const StageId first(r);
+    const StageId first = layout.placement.stage(r, 0);
     if (cost.autograd) {
       add_plain_step_end(times, cost, layout, r, replication);
       continue;
@@ -345,7 +346,7 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
     if (!times.weight_gradient.empty())
       times.reduce_after_weights.push_back(left_after(times.weight_gradient[first.index()]));
     double end = 0;
-    for (const StageId stage : layout.stages_of(r)) {
+    for (const StageId stage : layout.placement.stages_of(r)) {
       const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
       end += cost.optimizer_per_parameter * parameters / replicas / speed_of(replication, r) +
              parameter_gathering(cost, layout, stage, replicas);
@@ -403,7 +404,7 @@ TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, co
   const std::optional<AutogradPacks> autograd =
       cost.autograd ? std::optional<AutogradPacks>(packs) : std::nullopt;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const double speed = speed_of(replication, layout.rank_of(StageId(s)));
+    const double speed = speed_of(replication, layout.placement.rank_of(StageId(s)));
     if (autograd) {
       times.forward.push_back(
           autograd_times(cost, layout, StageId(s), Pass::kForward, forward, *autograd, speed));

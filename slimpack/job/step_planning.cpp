@@ -24,8 +24,8 @@ StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
   const ParallelConfig& p = config.parallel;
   StageLayout usual = chosen_layout(config, cost, lengths, choices);
   if (!cost.autograd) return usual;
-  StageLayout light =
-      balanced_layout(cost, lengths, p.pp, usual.stages_per_rank, false, LastStage::kBackwardAlone);
+  StageLayout light = balanced_layout(cost, lengths, p.pp, usual.placement.stages_per_rank(), false,
+                                      LastStage::kBackwardAlone);
   if (light == usual) return usual;
   const auto step = [&](const StageLayout& tried) {
     return plan_step(configured_job(config, cost, tried), lengths, choices, cost).step;

@@ -51,12 +51,12 @@ void check_layout(const StageLayout& layout, Findings& findings) {
     if (begin[s] >= begin[s + 1])
       findings.add("stage {} has layers [{}, {}): every stage needs at least one", s, begin[s],
                    begin[s + 1]);
-  if (layout.stages_per_rank < 1 || layout.stages() % layout.stages_per_rank != 0)
-    findings.add("{} stages cannot sit on ranks of {} stages each", layout.stages(),
-                 layout.stages_per_rank);
-  else if (layout.stages_per_rank > 1 && layout.ranks() == 1)
+  const std::size_t placed = layout.placement.rank_of_stage().size();
+  if (placed > 0 && placed + 1 != begin.size())
+    findings.add("the placement is of {} stages, layer_begin of {}", placed, layout.stages());
+  else if (layout.stages() > 1 && layout.ranks() == 1)
     findings.add("one rank has {} stages; several stages a rank need two ranks or more",
-                 layout.stages_per_rank);
+                 layout.stages());
   else if (layout.spread_vocabulary && layout.ranks() == 1)
     findings.add("the vocabulary is spread over one rank; that needs two ranks or more");
 }

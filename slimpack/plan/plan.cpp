@@ -37,12 +37,6 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin) {
     invalid_input("{}: not a correct plan: {}; plan again", origin, errors.front());
 }
 
-std::vector<StageId> StageLayout::stages_of(std::int32_t rank) const {
-  std::vector<StageId> own;
-  for (std::int32_t s = rank; s < stages(); s += ranks()) own.emplace_back(s);
-  return own;
-}
-
 std::vector<std::int32_t> forwards_needed(const PackPlan& packs) {
   std::int32_t highest = -1;
   for (const MicroPack& pack : packs.forward)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/plan/stage_placement.h"
 #include "slimpack/plan/zone.h"
 #include "slimpack/spec/recompute.h"
 #include "slimpack/workload/slice.h"
@@ -100,11 +101,10 @@ struct PackPlan {
 };
 
 /// Consecutive layers [layer_begin[s], layer_begin[s+1]) on stage s. The embedding sits on the
-/// first stage, the final norm and the head on the last. Stage s sits on rank s mod ranks() of the
-/// pipeline, as in Megatron's interleaved schedule (arXiv:2104.04473, section 2.2).
+/// first stage, the final norm and the head on the last.
 struct StageLayout {
   std::vector<std::int32_t> layer_begin;  ///< stages + 1 entries, from 0 to the layer count
-  std::int32_t stages_per_rank = 1;       ///< divides the stages
+  StagePlacement placement = {};
   /// Every rank of the pipeline has an equal part of the vocabulary, of embedding and head, instead
   /// of the first and the last stage all of it (SlimPipe, arXiv:2504.14519).
   bool spread_vocabulary = false;
@@ -112,11 +112,8 @@ struct StageLayout {
   [[nodiscard]] std::int32_t stages() const {
     return static_cast<std::int32_t>(layer_begin.size()) - 1;
   }
-  /// Of a pipeline.
-  [[nodiscard]] std::int32_t ranks() const { return stages() / stages_per_rank; }
-  [[nodiscard]] std::int32_t rank_of(StageId s) const { return s.value() % ranks(); }
-  /// Ascending.
-  [[nodiscard]] std::vector<StageId> stages_of(std::int32_t rank) const;
+  /// The number of ranks of a pipeline.
+  [[nodiscard]] std::int32_t ranks() const { return stages() / placement.stages_per_rank(); }
   [[nodiscard]] std::int32_t layers(StageId s) const {
     return layer_begin[s.index() + 1] - layer_begin[s.index()];
   }
@@ -158,8 +155,8 @@ struct StepPlan {
 ///  - a merged MicroPack has a zone inside its group for each slice, or none; a sequence has the
 ///    same one in all of its MicroPacks; slices of one zone stand side by side; likewise a row
 ///    zone, but that its slices may stand anywhere;
-///  - layer_begin ascends strictly from 0; every rank has equally many stages, a single rank
-///    one, and no vocabulary to spread; a recomputation for each layer, or none.
+///  - layer_begin ascends strictly from 0; the placement is of as many stages; a single rank has
+///    one stage, and no vocabulary to spread; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.
 [[nodiscard]] std::vector<std::string> check_plan(const StepPlan& plan, std::size_t max_errors = 8);
 
@@ -173,9 +170,8 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 
 /// JSON text with "format": "slimpack-plan" and "version": 3, or 4 if a MicroPack has zones of
 /// either kind. from_json checks every field's presence, type and range, but does not call
-/// check_plan. It throws InvalidInput naming `origin`. Without "stages_per_rank" a rank has one
-/// stage, without "spread_vocabulary" it is not spread, without "zones" a merged MicroPack has
-/// none.
+/// check_plan. It throws InvalidInput naming `origin`. stage_layout_json.h has the layout's fields.
+/// Without "zones" a merged MicroPack has none.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);
 

@@ -9,6 +9,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/plan/stage_layout_json.h"
 
 namespace slimpack {
 namespace {
@@ -144,15 +145,13 @@ std::string plan_to_json(const StepPlan& plan) {
                         {"forward", packs_to_json(replica.packs.forward)},
                         {"backward", packs_to_json(replica.packs.backward)}});
   }
-  return json{{"format", kFormat},
-              {"version", has_zones(plan) ? kZonedVersion : kVersion},
-              {"lengths", std::move(lengths)},
-              {"layer_begin", plan.layout.layer_begin},
-              {"stages_per_rank", plan.layout.stages_per_rank},
-              {"spread_vocabulary", plan.layout.spread_vocabulary},
-              {"recompute", std::move(recompute)},
-              {"replicas", std::move(replicas)}}
-      .dump();
+  json all{{"format", kFormat},
+           {"version", has_zones(plan) ? kZonedVersion : kVersion},
+           {"lengths", std::move(lengths)},
+           {"recompute", std::move(recompute)},
+           {"replicas", std::move(replicas)}};
+  all.update(stage_layout_to_json(plan.layout));
+  return all.dump();
 }
 
 StepPlan plan_from_json(std::string_view text, std::string_view origin) {
@@ -164,14 +163,7 @@ StepPlan plan_from_json(std::string_view text, std::string_view origin) {
   for (const json& length : fields.array("lengths"))
     plan.lengths.emplace_back(
         json_integer(length, fmt::format("{}: an entry of lengths", origin), 1, kMaxTokens));
-  for (const json& layer : fields.array("layer_begin"))
-    plan.layout.layer_begin.push_back(static_cast<std::int32_t>(
-        json_integer(layer, fmt::format("{}: an entry of layer_begin", origin), 0, kMaxId)));
-  if (fields.has("stages_per_rank"))
-    plan.layout.stages_per_rank =
-        static_cast<std::int32_t>(fields.integer("stages_per_rank", 1, kMaxId));
-  plan.layout.spread_vocabulary =
-      fields.has("spread_vocabulary") && fields.boolean("spread_vocabulary");
+  plan.layout = stage_layout_from_json(fields);
   plan.recompute = recompute_from_json(fields);
   for (const json& replica : fields.array("replicas"))
     plan.replicas.push_back(replica_from_json(

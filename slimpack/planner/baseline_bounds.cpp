@@ -19,7 +19,7 @@ BaselineBounds::BaselineBounds(const Job& job, const SequenceLengths& lengths,
     : job_(job), lengths_(lengths), cost_(cost) {
   job_.memory_cap.reset();
   for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
-    const auto rank = static_cast<std::size_t>(job.layout.rank_of(StageId(s)));
+    const auto rank = static_cast<std::size_t>(job.layout.placement.rank_of(StageId(s)));
     fastest_.push_back(job.speed.empty() ? 1.0 : 0.0);
     for (const auto& replica : job.speed)
       fastest_.back() = std::max(fastest_.back(), replica[rank]);

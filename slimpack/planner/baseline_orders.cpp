@@ -144,11 +144,11 @@ Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   const StageLayout& layout = made.plan.layout;
   // Where all ranks run E, H and G together, systems run a forward and a backward in each tick.
   const bool two_ahead =
-      layout.stages_per_rank > 1 || (layout.spread_vocabulary && made.columns.empty());
+      layout.placement.stages_per_rank() > 1 || (layout.spread_vocabulary && made.columns.empty());
   Schedule order;
   if (two_ahead || made.discipline == Discipline::kSlicedOneFOneB)
     order = sliced_one_f_one_b(packs, layout.ranks(), two_ahead ? 2 : made.ahead_per_stage,
-                               layout.stages_per_rank);
+                               layout.placement.stages_per_rank());
   else if (made.columns.empty())
     order = one_f_one_b(packs, layout.ranks());
   else

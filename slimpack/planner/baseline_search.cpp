@@ -53,7 +53,7 @@ class BaselineSearch {
 
   BaselineSearchResult run() {
     for (const Baseline& baseline : question_.baselines) {
-      if (question_.job.layout.stages_per_rank > 1 && !baseline.interleaves) continue;
+      if (question_.job.layout.placement.stages_per_rank() > 1 && !baseline.interleaves) continue;
       if (!question_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline)))
         continue;
       std::vector<Tuning> tunings{Tuning{}};

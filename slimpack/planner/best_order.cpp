@@ -16,8 +16,8 @@ namespace {
 std::vector<Schedule> regular_orders(const StepPlan& plan) {
   std::vector<Schedule> orders;
   for (const ReplicaPlan& replica : plan.replicas)
-    orders.push_back(
-        sliced_one_f_one_b(replica.packs, plan.layout.ranks(), 2, plan.layout.stages_per_rank));
+    orders.push_back(sliced_one_f_one_b(replica.packs, plan.layout.ranks(), 2,
+                                        plan.layout.placement.stages_per_rank()));
   return orders;
 }
 

@@ -68,7 +68,7 @@ std::vector<RankMemoryUse> rank_memory(const PlannedJob& planned, const RatedPla
   for (std::int32_t rank = 0; rank < layout.ranks(); ++rank) {
     const auto s = static_cast<std::size_t>(rank);
     std::int32_t layers = 0;
-    for (const StageId stage : layout.stages_of(rank)) layers += layout.layers(stage);
+    for (const StageId stage : layout.placement.stages_of(rank)) layers += layout.layers(stage);
     RankMemoryUse use{layers, model_state(planned.cost, layout, rank, planned.job.replicas),
                       needs[s], gpu[s], std::nullopt};
     if (planned.budget) use.capacity = planned.budget->capacity();

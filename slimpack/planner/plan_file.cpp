@@ -130,8 +130,8 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
     const std::string where = fmt::format("{}[{}]", part("schedules"), file.step.schedules.size());
     if (!schedule.is_string())
       invalid_input("{} must be text, found {}", where, schedule.type_name());
-    file.step.schedules.push_back(schedule_from_text(schedule.get<std::string>(), where,
-                                                     file.step.plan.layout.stages_per_rank));
+    file.step.schedules.push_back(
+        schedule_from_text(schedule.get<std::string>(), where, file.step.plan.layout.placement));
   }
   file.cost = cost_from_json(fields.at("cost").dump(), part("cost"));
   require_consistent(file, origin);

@@ -262,7 +262,7 @@ class ChoiceSearch {
   /// better.
   [[nodiscard]] bool orders_anew() const {
     const StageLayout& layout = question_.job.layout;
-    return layout.spread_vocabulary || layout.stages_per_rank > 1 ||
+    return layout.spread_vocabulary || layout.placement.stages_per_rank() > 1 ||
            question_.choices.exchange_context;
   }
 

@@ -67,7 +67,7 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
                                                    static_cast<std::size_t>(problem.depth.effort)
                                              : 0) {
   // Around a ring of stages unequal MicroPacks wait for each other, and it fills quickly anyhow.
-  if (problem.job.layout.stages_per_rank > 1 &&
+  if (problem.job.layout.placement.stages_per_rank() > 1 &&
       std::ranges::count(problem.choices.search.directions, SearchDirection::kTaper) > 0)
     space_.first.taper_per_stage = 0;
   space_.split = problem.cost.weight_gradient != EdgeTime();
@@ -180,13 +180,15 @@ UnitSearch::Trial UnitSearch::trial_of(const Candidate& candidate,
     ReplicaPacks& replica = trial.replicas.emplace_back();
     replica.packs = std::move(packs[i]);
     replica.times = std::move(times[i]);
-    trial.bound = std::max(trial.bound, actions_lower_bound(replica.packs, replica.times));
+    trial.bound = std::max(trial.bound, actions_lower_bound(replica.packs, replica.times,
+                                                            problem_.job.layout.placement));
   }
   return trial;
 }
 
 ListScheduler UnitSearch::scheduler_of(const Trial& trial) const {
-  return ListScheduler(trial.replicas, kChannelSlots, problem_.job.layout.stages_per_rank);
+  return ListScheduler(trial.replicas, kChannelSlots,
+                       problem_.job.layout.placement.stages_per_rank());
 }
 
 void UnitSearch::add_bytes(Trial& trial) const {

@@ -96,7 +96,7 @@ std::string tuning_text(const std::vector<ComparedPlanner>& planners,
 
 /// The job with one stage on each rank.
 Job on_single_stages(Job job, const SequenceLengths& lengths, const Costs& cost) {
-  if (job.layout.stages_per_rank > 1)
+  if (job.layout.placement.stages_per_rank() > 1)
     job.layout =
         balanced_layout(cost, lengths, job.layout.ranks(), 1, job.layout.spread_vocabulary);
   return job;
@@ -110,7 +110,7 @@ bool keep_better(ComparedPlanner& out, const RatedPlan& step, const Job& job, co
   };
   if (out.figures && rank(next) >= rank(out)) return false;
   out.figures = next.figures;
-  out.stages_per_rank = job.layout.stages_per_rank;
+  out.stages_per_rank = job.layout.placement.stages_per_rank();
   return true;
 }
 
@@ -136,8 +136,8 @@ void tune(ComparedPlanner& out, const Baseline& baseline, std::span<const Job> j
     const TunedStep tuned = tuned_baseline(baseline, job, lengths, choices, cost, tick);
     if (!keep_better(out, tuned.step, job, cost)) continue;
     out.tuning = describe(tuned.tuning);
-    if (job.layout.stages_per_rank > 1)
-      out.tuning += ", " + stages_text(job.layout.stages_per_rank);
+    if (job.layout.placement.stages_per_rank() > 1)
+      out.tuning += ", " + stages_text(job.layout.placement.stages_per_rank());
   }
 }
 

@@ -84,7 +84,7 @@ RankExtremes extremes_of(const RatedPlan& step, const std::vector<Bytes>& needs,
   const StageLayout& layout = step.plan.layout;
   RankExtremes most;
   most.peak = needs[static_cast<std::size_t>(rank)];
-  for (const StageId stage : layout.stages_of(rank)) {
+  for (const StageId stage : layout.placement.stages_of(rank)) {
     most.stages += fmt::format("{}{}", most.stages.empty() ? "" : ", ", stage.value());
     most.layers += layout.layers(stage);
   }
@@ -135,7 +135,7 @@ std::string step_report(const RatedPlan& step, const Costs& cost, const ReportRo
                         int columns) {
   Table summary({{"", Align::kLeft}, {"", Align::kLeft}});
   for (const auto& [name, value] : rows) summary.add_row({name, value});
-  const char* const first = step.plan.layout.stages_per_rank > 1 ? "stages" : "stage";
+  const char* const first = step.plan.layout.placement.stages_per_rank() > 1 ? "stages" : "stage";
   Table ranks({{first}, {"layers"}, {"busy"}, {"share"}, {"peak activation"}});
   const SimulationResult& predicted = step.prediction;
   const std::vector<Bytes> needs = rank_needs(step, cost);

@@ -37,7 +37,7 @@ std::vector<ComparedPlanner> rivals_of(const PlanFile& file, const PlanLimits& l
                                        const std::function<void()>& tick) {
   const std::array jobs{job_of(file, limits)};
   std::vector<ComparedPlanner> rows{{planner, figures_of(file.step, file.cost), "", Nanos(0)}};
-  rows.front().stages_per_rank = file.step.plan.layout.stages_per_rank;
+  rows.front().stages_per_rank = file.step.plan.layout.placement.stages_per_rank();
   for (const Baseline& baseline : baselines()) {
     rows.push_back(compared(std::string(baseline.name), jobs, file.step.plan.lengths,
                             choices_within(limits), file.cost, tick));

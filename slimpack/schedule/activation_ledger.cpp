@@ -115,10 +115,10 @@ StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId st
 }
 
 ActivationLedger::ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, std::size_t rank,
-                                   std::size_t ranks)
-    : flow_(flow), bytes_(bytes), rank_(rank), ranks_(ranks) {
-  for (std::size_t s = rank; s < bytes.rows.size(); s += ranks)
-    stores_.push_back(stage_stores(flow, bytes, StageId(s)));
+                                   const StagePlacement& placement)
+    : flow_(flow), bytes_(bytes), placement_(placement), rank_(rank) {
+  for (const StageId s : placement.stages_of(static_cast<std::int32_t>(rank)))
+    stores_.push_back(stage_stores(flow, bytes, s));
 }
 
 Bytes ActivationLedger::peak_of(const Action& action) const {
@@ -157,7 +157,10 @@ void ActivationLedger::run_vocabulary(const Action& action) {
   const std::size_t s = action.stage.index();
   const std::size_t p = action.pack.index();
   const std::size_t last = bytes_.rows.size() - 1;
-  const bool first_rank = rank_ == 0, last_rank = rank_ == last % ranks_;
+  const auto has = [&](std::size_t stage) {
+    return static_cast<std::size_t>(placement_.rank_of(StageId(stage))) == rank_;
+  };
+  const bool first_rank = has(0), last_rank = has(last);
   if (action.pass == Pass::kEmbedding && first_rank) live_ += bytes_.forward_input[p];
   live_ -= taken_from_vocabulary(action);
   if (action.pass == Pass::kForward && s == last) live_ += bytes_.forward_input[p];

@@ -58,22 +58,14 @@ struct StageStores {
 };
 [[nodiscard]] StageStores stage_stores(const RowFlow& flow, const TaskBytes& bytes, StageId stage);
 
-/// Which of its rank's stages a stage is, in the order of the pipeline. One stage a rank, the usual
-/// case, is spared the division.
-[[nodiscard]] constexpr std::size_t local_stage(StageId stage, std::size_t ranks,
-                                                std::size_t stages) {
-  return ranks == stages ? 0 : stage.index() / ranks;
-}
-
 /// Replays the stores of one rank's stages. REQUIRES: the caller runs the packs of each pass in
 /// ascending order, a backward pack after all forward packs whose rows it uses, and weight
 /// gradients after their input gradients; sums of the bytes fit into 64 bits.
 class ActivationLedger {
  public:
-  /// Of stages `rank`, `rank` + `ranks` and so on. Keeps references: `flow` and `bytes` must
-  /// outlive the ledger.
+  /// Keeps references: `flow` and `bytes` must outlive the ledger.
   ActivationLedger(const RowFlow& flow, const TaskBytes& bytes, std::size_t rank,
-                   std::size_t ranks);
+                   const StagePlacement& placement = {});
 
   [[nodiscard]] Bytes live() const { return live_; }
   /// The highest bytes during the action if it ran now: live(), the stores that it opens, and its
@@ -87,13 +79,13 @@ class ActivationLedger {
   [[nodiscard]] Bytes taken_from_vocabulary(const Action& action) const;
   void run_vocabulary(const Action& action);
   [[nodiscard]] const StageStores& stores_of(StageId stage) const {
-    return stores_[local_stage(stage, ranks_, bytes_.rows.size())];
+    return stores_[static_cast<std::size_t>(placement_.local_stage(stage))];
   }
 
   const RowFlow& flow_;
   const TaskBytes& bytes_;
+  StagePlacement placement_;
   std::size_t rank_;
-  std::size_t ranks_;
   std::vector<StageStores> stores_;  ///< by stage of the rank
   Bytes live_;
 };

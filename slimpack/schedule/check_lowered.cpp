@@ -184,7 +184,8 @@ class WorstCase {
 
   /// Runs the next action of rank p and the one with which it exchanges attention, if both can.
   bool compute_pair(std::size_t r, std::size_t p, const Action& partner) {
-    const std::size_t other = partner.stage.index() % per_replica_;
+    const std::size_t other =
+        static_cast<std::size_t>(lowered_[r].placement.rank_of(partner.stage));
     const Instruction* i = next(r, other);
     if (i == nullptr || *i != Instruction{Operation::kCompute, partner} || !nothing_open(r, p) ||
         !nothing_open(r, other))

@@ -137,9 +137,12 @@ class DryRun {
     return true;
   }
 
+  [[nodiscard]] std::size_t own_rank(const Action& action) const {
+    return static_cast<std::size_t>(schedule_.placement.rank_of(action.stage));
+  }
   /// Whether the action is its rank's next and can start.
   bool is_next(const Action& action) {
-    const std::size_t r = action.stage.index() % runs_.size();
+    const std::size_t r = own_rank(action);
     const RankRun& run = runs_[r];
     return !run.holds_output && run.next < schedule_.ranks[r].size() &&
            schedule_.ranks[r][run.next] == action && can_start(action);
@@ -153,7 +156,7 @@ class DryRun {
     if (Channel* input = input_of(action)) ++input->taken;
     if (action.pass == Pass::kForward) ++forwards_[action.stage.index()];
     if (goes_back(action.pass) && action.stage.index() == 0) ++first_backwards_;
-    RankRun& run = runs_[action.stage.index() % runs_.size()];
+    RankRun& run = runs_[own_rank(action)];
     ++run.next;
     run.holds_output = output_of(action) != nullptr;
   }
@@ -183,7 +186,8 @@ class DryRun {
                          to_string(action), to_string(*partner));
     const bool forward = action.pass == Pass::kForward;
     const StageId from(forward ? s - 1 : s + 1);
-    const auto& actions = schedule_.ranks[from.index() % schedule_.ranks.size()];
+    const auto& actions =
+        schedule_.ranks[static_cast<std::size_t>(schedule_.placement.rank_of(from))];
     // The neighbour may split a backward that this stage runs whole.
     const auto source = std::find_if(actions.begin(), actions.end(), [&](const Action& other) {
       return other.stage == from && other.pack == action.pack &&
@@ -291,7 +295,7 @@ void check_joint(const PackPlan& packs, const Schedule& schedule,
 class ExchangeCheck {
  public:
   ExchangeCheck(const PackPlan& packs, const Schedule& schedule, std::vector<std::string>& errors)
-      : packs_(packs), ranks_(schedule.ranks.size()), errors_(errors) {
+      : packs_(packs), placement_(schedule.placement), errors_(errors) {
     for (const auto& actions : schedule.ranks) listed_.insert(actions.begin(), actions.end());
   }
 
@@ -300,7 +304,8 @@ class ExchangeCheck {
     const Action& taker = exchange.taker;
     for (const Action& end : {giver, taker})
       if (!check_end(end)) return;
-    if (giver.pass != taker.pass || giver.stage.index() % ranks_ == taker.stage.index() % ranks_)
+    if (giver.pass != taker.pass ||
+        placement_.rank_of(giver.stage) == placement_.rank_of(taker.stage))
       return error("{} and {} exchange attention, but are not of one pass on two ranks",
                    to_string(giver), to_string(taker));
     const MicroPack& pack = pack_of(giver);
@@ -332,27 +337,28 @@ class ExchangeCheck {
   }
 
   const PackPlan& packs_;
-  std::size_t ranks_;
+  const StagePlacement& placement_;
   std::vector<std::string>& errors_;
   std::set<Action> listed_, ends_;
 };
 
 void check_lists(const PackPlan& packs, const Schedule& schedule,
                  std::vector<std::string>& errors) {
-  const std::size_t ranks = schedule.ranks.size();
-  for (std::size_t r = 0; r < ranks; ++r) {
+  const StagePlacement& placement = schedule.placement;
+  for (std::size_t r = 0; r < schedule.ranks.size(); ++r) {
+    const auto rank = static_cast<std::int32_t>(r);
+    const std::vector<StageId> own = placement.stages_of(rank);
     std::vector<ListCheck> checks;
-    for (std::size_t s = r; s < schedule.stages(); s += ranks)
-      checks.emplace_back(packs, s, errors);
+    for (const StageId s : own) checks.emplace_back(packs, s.index(), errors);
     for (const Action& action : schedule.ranks[r]) {
       if (errors.size() >= kMostCheckLines) return;
-      const std::size_t s = action.stage.index();
-      if (s % ranks != r || s >= schedule.stages())
+      if (action.stage.index() >= schedule.stages() || placement.rank_of(action.stage) != rank)
         errors.push_back(fmt::format("rank {} lists {}", r, to_string(action)));
       else if (!is_joint(action.pass))
-        checks[s / ranks].add(action);
-      else if (s != r)
-        errors.push_back(fmt::format("rank {} lists {} for its stage {}", r, to_string(action), r));
+        checks[static_cast<std::size_t>(placement.local_stage(action.stage))].add(action);
+      else if (action.stage != own.front())
+        errors.push_back(fmt::format("rank {} lists {} for its stage {}", r, to_string(action),
+                                     own.front().value()));
     }
     for (ListCheck& check : checks) check.end();
   }
@@ -364,9 +370,10 @@ std::vector<std::string> check_schedule(const PackPlan& packs, const Schedule& s
                                         int slots) {
   std::vector<std::string> errors;
   if (schedule.ranks.empty()) errors.emplace_back("the schedule has no rank");
-  if (schedule.stages_per_rank < 1)
-    errors.push_back(
-        fmt::format("a rank needs at least 1 stage, got {}", schedule.stages_per_rank));
+  if (const std::size_t placed = schedule.placement.rank_of_stage().size();
+      placed > 0 && placed != schedule.stages())
+    errors.push_back(fmt::format("the placement is of {} stages, the {} ranks have {}", placed,
+                                 schedule.ranks.size(), schedule.stages()));
   if (slots < 1) errors.push_back(fmt::format("a channel needs at least 1 slot, got {}", slots));
   if (!errors.empty()) return errors;
   check_lists(packs, schedule, errors);

@@ -57,6 +57,9 @@ class JointRun {
     const auto& actions = schedules_[r].ranks[p];
     return rank(r, p).next == actions.size() ? nullptr : &actions[rank(r, p).next];
   }
+  [[nodiscard]] std::size_t own_rank(std::size_t r, const Action& action) const {
+    return static_cast<std::size_t>(schedules_[r].placement.rank_of(action.stage));
+  }
   StageRun& run_of(std::size_t r, std::size_t s) { return stage_runs_[r * stages_ + s]; }
   [[nodiscard]] const MicroPack& pack_of(std::size_t r, const Action& action) const {
     return plan_.replicas[r].packs.of(action.pass)[action.pack.index()];
@@ -91,7 +94,7 @@ class JointRun {
   const Action* partner_there(std::size_t r, const Action& action) {
     const Action* partner = partners_[r].of(action);
     if (partner == nullptr) return &action;
-    const std::size_t p = partner->stage.index() % per_replica_;
+    const std::size_t p = own_rank(r, *partner);
     const Action* other = next(r, p);
     const bool there =
         other != nullptr && *other == *partner && !rank(r, p).started && input_there(r, *other);
@@ -99,7 +102,7 @@ class JointRun {
   }
 
   void begin(std::size_t r, const Action& action) {
-    rank(r, action.stage.index() % per_replica_).started = true;
+    rank(r, own_rank(r, action)).started = true;
     ++run_of(r, action.stage.index()).begun[action.pass == Pass::kForward ? 0 : 1];
   }
 

@@ -219,7 +219,7 @@ ForwardNeeds folded_needs(const std::vector<std::int32_t>& needed, const FoldedO
 }
 
 Schedule unfolded(const Schedule& folded, const FoldedOrders& orders) {
-  Schedule out{{}, orders.stages_per_rank};
+  Schedule out{{}, StagePlacement::looped(orders.ranks, orders.stages_per_rank)};
   for (std::size_t r = 0; r < folded.ranks.size(); ++r) {
     auto& list = out.ranks.emplace_back();
     list.reserve(folded.ranks[r].size());

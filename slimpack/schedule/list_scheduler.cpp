@@ -168,7 +168,7 @@ std::vector<Bytes> ListScheduler::memory_of(const Schedule& common) const {
 }
 
 Schedule own_order(const Schedule& common, const PackPlan& packs) {
-  Schedule own{{}, common.stages_per_rank};
+  Schedule own{{}, common.placement};
   for (const auto& actions : common.ranks) {
     auto& list = own.ranks.emplace_back();
     list.reserve(packs.forward.size() + packs.backward.size());

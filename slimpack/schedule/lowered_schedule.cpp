@@ -3,7 +3,7 @@
 namespace slimpack {
 
 Schedule actions_of(const LoweredSchedule& lowered) {
-  Schedule schedule{{}, lowered.stages_per_rank, lowered.exchanges};
+  Schedule schedule{{}, lowered.placement, lowered.exchanges};
   for (const std::vector<Instruction>& instructions : lowered.ranks) {
     std::vector<Action>& actions = schedule.ranks.emplace_back();
     for (const Instruction& i : instructions)

@@ -34,11 +34,11 @@ struct Instruction {
 /// The instructions of each rank of a pipeline, in the order in which it begins them.
 struct LoweredSchedule {
   std::vector<std::vector<Instruction>> ranks;
-  std::int32_t stages_per_rank = 1;
+  StagePlacement placement = {};
   std::vector<ContextExchange> exchanges = {};  ///< the schedule's
 
   [[nodiscard]] std::size_t stages() const {
-    return ranks.size() * static_cast<std::size_t>(stages_per_rank);
+    return ranks.size() * static_cast<std::size_t>(placement.stages_per_rank());
   }
   bool operator==(const LoweredSchedule&) const = default;
 };
@@ -47,7 +47,7 @@ struct LoweredSchedule {
 /// `origin`, the line, the cell and the rule.
 [[nodiscard]] std::string lowered_to_text(const LoweredSchedule& lowered);
 [[nodiscard]] LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin,
-                                                std::int32_t stages_per_rank = 1);
+                                                const StagePlacement& placement = {});
 
 /// The schedule without its sends and receives.
 [[nodiscard]] Schedule actions_of(const LoweredSchedule& lowered);

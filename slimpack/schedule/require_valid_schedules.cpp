@@ -15,9 +15,9 @@ void require_sizes(const StepPlan& plan, std::span<const Kind> schedules, std::s
     if (schedule.ranks.size() != static_cast<std::size_t>(plan.layout.ranks()))
       invalid_input("{}: the schedule has {} ranks, the plan has {}; plan again", origin,
                     schedule.ranks.size(), plan.layout.ranks());
-    if (schedule.stages_per_rank != plan.layout.stages_per_rank)
-      invalid_input("{}: the schedule has {} stages on each rank, the plan has {}; plan again",
-                    origin, schedule.stages_per_rank, plan.layout.stages_per_rank);
+    if (schedule.placement != plan.layout.placement)
+      invalid_input("{}: the schedule places its {} stages unlike the plan; plan again", origin,
+                    schedule.stages());
   }
 }
 

@@ -24,11 +24,11 @@ namespace slimpack {
 /// and receives need no entries.
 struct Schedule {
   std::vector<std::vector<Action>> ranks;
-  std::int32_t stages_per_rank = 1;
+  StagePlacement placement = {};
   std::vector<ContextExchange> exchanges = {};  ///< ascending
 
   [[nodiscard]] std::size_t stages() const {
-    return ranks.size() * static_cast<std::size_t>(stages_per_rank);
+    return ranks.size() * static_cast<std::size_t>(placement.stages_per_rank());
   }
   bool operator==(const Schedule&) const = default;
 };
@@ -39,7 +39,7 @@ struct Schedule {
 /// cell and the rule.
 [[nodiscard]] std::string schedule_to_text(const Schedule& schedule);
 [[nodiscard]] Schedule schedule_from_text(std::string_view text, std::string_view origin,
-                                          std::int32_t stages_per_rank = 1);
+                                          const StagePlacement& placement = {});
 
 /// Slots of each channel between two stages, in either direction. A rank whose output finds a full
 /// channel waits until the receiver starts the action that consumes the oldest message.

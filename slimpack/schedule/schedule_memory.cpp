@@ -80,9 +80,9 @@ std::vector<Bytes> shared_memory(const PackPlan& packs, const Schedule& schedule
   const std::size_t ranks = schedule.ranks.size();
   std::vector<Bytes> highest;
   for (std::size_t r = 0; r < ranks; ++r)
-    highest.push_back(
-        SharedRank(packs, bytes, ActivationLedger(flow, bytes, r, ranks), r, ranks, slots)
-            .highest_of(schedule.ranks[r]));
+    highest.push_back(SharedRank(packs, bytes, ActivationLedger(flow, bytes, r, schedule.placement),
+                                 r, ranks, slots)
+                          .highest_of(schedule.ranks[r]));
   return highest;
 }
 
@@ -91,7 +91,7 @@ std::vector<Bytes> shared_memory(const PackPlan& packs, const Schedule& schedule
 std::vector<Bytes> schedule_memory(const PackPlan& packs, const Schedule& schedule,
                                    const TaskBytes& bytes, int slots) {
   SLIMPACK_CHECK(bytes.rows.size() == schedule.stages());
-  if (schedule.stages_per_rank > 1 || bytes.spread_vocabulary())
+  if (schedule.placement.stages_per_rank() > 1 || bytes.spread_vocabulary())
     return shared_memory(packs, schedule, bytes, slots);
   std::vector<MemoryGuard> guards = memory_guards(packs, bytes, {running_needs(packs)}, slots);
   std::vector<Bytes> highest;

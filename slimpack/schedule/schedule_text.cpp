@@ -105,7 +105,7 @@ struct ListReader {
     }
   }
 
-  std::vector<std::vector<T>> ranks(std::string_view text, std::int32_t stages_per_rank) const {
+  std::vector<std::vector<T>> ranks(std::string_view text, const StagePlacement& placement) const {
     std::vector<std::vector<T>> ranks;
     while (!text.empty()) {
       const std::size_t end = text.find('\n');
@@ -117,22 +117,28 @@ struct ListReader {
     }
     if (ranks.empty())
       invalid_input("{}: the schedule is empty; write one line of actions per rank", origin);
-    require_own_stages(ranks, stages_per_rank);
+    require_own_stages(ranks, placement);
     return ranks;
   }
 
   void require_own_stages(const std::vector<std::vector<T>>& ranks,
-                          std::int32_t stages_per_rank) const {
-    const std::size_t stages = ranks.size() * static_cast<std::size_t>(stages_per_rank);
+                          const StagePlacement& placement) const {
+    const auto count = static_cast<std::int32_t>(ranks.size());
+    const std::size_t placed = placement.rank_of_stage().size();
+    const auto stages = static_cast<std::size_t>(count * placement.stages_per_rank());
+    if (placed > 0 && placed != stages)
+      invalid_input("{}: {} lines of actions for {} ranks; plan again", origin, count,
+                    placed / static_cast<std::size_t>(placement.stages_per_rank()));
     for (std::size_t r = 0; r < ranks.size(); ++r)
       for (std::size_t i = 0; i < ranks[r].size(); ++i) {
-        const std::size_t stage = stage_of(ranks[r][i]).index();
-        if (stage % ranks.size() == r && stage < stages) continue;
+        const StageId stage = stage_of(ranks[r][i]);
+        const auto rank = static_cast<std::int32_t>(r);
+        if (stage.index() < stages && placement.rank_of(stage) == rank) continue;
         std::string own;  // stages of the line
-        for (std::size_t s = r; s < stages; s += ranks.size())
-          own += fmt::format("{}{}", own.empty() ? "" : " or ", s);
+        for (const StageId s : placement.stages_of(rank))
+          own += fmt::format("{}{}", own.empty() ? "" : " or ", s.value());
         invalid_input("{}: line {}, cell {}: {} belongs to stage {}, this line to stage {}", origin,
-                      r + 1, i + 1, to_string(ranks[r][i]), stage, own);
+                      r + 1, i + 1, to_string(ranks[r][i]), stage.value(), own);
       }
   }
 };
@@ -163,12 +169,12 @@ std::string text_of(const Kind& schedule) {
 /// Kind: Schedule or LoweredSchedule.
 template <class Kind, class T>
 Kind read_schedule(const ListReader<T>& lists, std::string_view text,
-                   std::int32_t stages_per_rank) {
+                   const StagePlacement& placement) {
   constexpr const char* kRule =
       "context exchange; write giver, taker and the number of keys, as in 2F5>0F7:1024";
-  Kind schedule{{}, stages_per_rank, {}};
+  Kind schedule{{}, placement, {}};
   const std::string_view exchanges = take_exchanges(text);
-  schedule.ranks = lists.ranks(text, stages_per_rank);
+  schedule.ranks = lists.ranks(text, placement);
   if (!exchanges.empty())
     schedule.exchanges = ListReader<ContextExchange>{exchange_from_text, kRule, lists.origin}.rank(
         exchanges, schedule.ranks.size() + 1);
@@ -195,11 +201,11 @@ std::string schedule_to_text(const Schedule& schedule) {
 }
 
 Schedule schedule_from_text(std::string_view text, std::string_view origin,
-                            std::int32_t stages_per_rank) {
+                            const StagePlacement& placement) {
   constexpr const char* kRule =
       "action; write stage, one of F, B, I, W, E, H and G, and pack, as in 3F7";
   return read_schedule<Schedule>(ListReader<Action>{action_from_text, kRule, origin}, text,
-                                 stages_per_rank);
+                                 placement);
 }
 
 std::string lowered_to_text(const LoweredSchedule& lowered) {
@@ -207,13 +213,13 @@ std::string lowered_to_text(const LoweredSchedule& lowered) {
 }
 
 LoweredSchedule lowered_from_text(std::string_view text, std::string_view origin,
-                                  std::int32_t stages_per_rank) {
+                                  const StagePlacement& placement) {
   constexpr const char* kRule =
       "instruction; write stage, RECV_ or SEND_ for messages, one of F, B, I, W, E, H and G, and "
       "pack, as in "
       "3RECV_F7 or 3F7";
   return read_schedule<LoweredSchedule>(
-      ListReader<Instruction>{instruction_from_text, kRule, origin}, text, stages_per_rank);
+      ListReader<Instruction>{instruction_from_text, kRule, origin}, text, placement);
 }
 
 }  // namespace slimpack

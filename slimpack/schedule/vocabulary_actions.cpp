@@ -40,7 +40,7 @@ std::vector<JointAction> joint_actions(const PackPlan& packs, const Ticks& ticks
 
 std::vector<Action> merged(const std::vector<Action>& actions,
                            const std::vector<JointAction>& joint, const Ticks& ticks,
-                           std::size_t replica, std::size_t rank) {
+                           std::size_t replica, StageId rank_stage) {
   std::vector<Action> out;
   auto next = joint.begin();
   for (const Action& action : actions) {
@@ -48,10 +48,10 @@ std::vector<Action> merged(const std::vector<Action>& actions,
     if (action.pass != Pass::kWeightGradient)
       for (const Ticks::Half half = ticks.of(replica, action);
            next != joint.end() && 2 * next->tick < half; ++next)
-        out.push_back({StageId(rank), next->pass, next->pack});
+        out.push_back({rank_stage, next->pass, next->pack});
     out.push_back(action);
   }
-  for (; next != joint.end(); ++next) out.push_back({StageId(rank), next->pass, next->pack});
+  for (; next != joint.end(); ++next) out.push_back({rank_stage, next->pass, next->pack});
   return out;
 }
 
@@ -63,12 +63,12 @@ std::vector<Schedule> with_vocabulary(const StepPlan& plan, std::vector<Schedule
   const Ticks ticks(plan, schedules, slots);
   std::vector<Schedule> out;
   for (std::size_t r = 0; r < schedules.size(); ++r) {
-    Schedule& own =
-        out.emplace_back(Schedule{{}, schedules[r].stages_per_rank, schedules[r].exchanges});
+    Schedule& own = out.emplace_back(Schedule{{}, schedules[r].placement, schedules[r].exchanges});
     const std::vector<JointAction> joint =
         joint_actions(plan.replicas[r].packs, ticks, r, schedules[r].stages());
     for (std::size_t p = 0; p < schedules[r].ranks.size(); ++p)
-      own.ranks.push_back(merged(schedules[r].ranks[p], joint, ticks, r, p));
+      own.ranks.push_back(merged(schedules[r].ranks[p], joint, ticks, r,
+                                 own.placement.stage(static_cast<std::int32_t>(p), 0)));
   }
   return out;
 }

@@ -39,14 +39,15 @@ std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log,
   const std::size_t ranks = schedules.front().ranks.size();
   std::vector<LoweredSchedule> lowered;
   for (const Schedule& schedule : schedules)
-    lowered.push_back({std::vector<std::vector<Instruction>>(ranks), schedule.stages_per_rank,
-                       schedule.exchanges});
+    lowered.push_back(
+        {std::vector<std::vector<Instruction>>(ranks), schedule.placement, schedule.exchanges});
   for (const LoggedEvent& event : log) {
-    auto& lists = lowered[event.replica].ranks;
-    lists[event.instruction.action.stage.index() % ranks].push_back(event.instruction);
-    if (event.instruction.operation != Operation::kSend) continue;
-    const Instruction receive = receive_of(event.instruction);
-    lists[receive.action.stage.index() % ranks].push_back(receive);
+    LoweredSchedule& own = lowered[event.replica];
+    const auto add = [&](const Instruction& i) {
+      own.ranks[static_cast<std::size_t>(own.placement.rank_of(i.action.stage))].push_back(i);
+    };
+    add(event.instruction);
+    if (event.instruction.operation == Operation::kSend) add(receive_of(event.instruction));
   }
   return lowered;
 }

@@ -78,15 +78,18 @@ struct Bounds {
   std::vector<Nanos> rank_ends;  ///< end of each rank's last action, by its own work alone
 };
 
+std::size_t rank_of(const StagePlacement& placement, std::size_t stage) {
+  return static_cast<std::size_t>(placement.rank_of(StageId(stage)));
+}
+
 /// By rank of the pipeline: the sum over its stages' packs.
-std::vector<Nanos> rank_sums(const Table& table, std::size_t ranks) {
+std::vector<Nanos> rank_sums(const Table& table, const StagePlacement& placement,
+                             std::size_t ranks) {
   std::vector<Nanos> sums(ranks);
-  for (std::size_t s = 0; s < table.size(); ++s) sums[s % ranks] += sum(table[s]);
+  for (std::size_t s = 0; s < table.size(); ++s) sums[rank_of(placement, s)] += sum(table[s]);
   return sums;
 }
 
-/// A rank begins with its first stage and ends with it: what it has run forward on the others goes
-/// back through it.
 /// What every rank runs together with all others. None of them runs anything else meanwhile.
 Nanos joint_work(const TaskTimes& times) {
   Nanos sum_of_all;
@@ -94,25 +97,29 @@ Nanos joint_work(const TaskTimes& times) {
   return sum_of_all;
 }
 
-Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
+/// A rank begins with its first stage and ends with it: what it has run forward on the others goes
+/// back through it.
+Bounds bounds_of(const PackPlan& packs, const TaskTimes& times, const StagePlacement& placement) {
   Bounds bounds;
   if (packs.forward.empty()) return bounds;
   const BackwardTimes backward(times);
   const std::size_t ranks = times.ranks();
-  const std::vector<Nanos> forward_work = rank_sums(times.forward, ranks);
-  const std::vector<Nanos> backward_work = rank_sums(backward.work(), ranks);
-  const std::vector<Nanos> backward_sent = rank_sums(backward.sent(), ranks);
+  const std::vector<Nanos> forward_work = rank_sums(times.forward, placement, ranks);
+  const std::vector<Nanos> backward_work = rank_sums(backward.work(), placement, ranks);
+  const std::vector<Nanos> backward_sent = rank_sums(backward.sent(), placement, ranks);
+  bounds.rank_ends.resize(ranks);
   const Nanos joint = joint_work(times);
   std::vector<Nanos> forward_way(packs.forward.size());
   std::vector<Nanos> backward_way(packs.backward.size());
   for (std::size_t s = 0; s < times.forward.size(); ++s) {
-    if (s < ranks) {
-      const Nanos forwards_done = cheapest(forward_way) + forward_work[s];
+    if (placement.local_stage(StageId(s)) == 0) {
+      const std::size_t r = rank_of(placement, s);
+      const Nanos forwards_done = cheapest(forward_way) + forward_work[r];
       // A message may travel meanwhile, so the way is left out.
-      const Nanos work = forward_work[s] + backward_work[s] + joint;
-      bounds.rank_ends.push_back(std::max(forwards_done + backward_work[s], work));
+      const Nanos work = forward_work[r] + backward_work[r] + joint;
+      bounds.rank_ends[r] = std::max(forwards_done + backward_work[r], work);
       bounds.first_rank =
-          std::max(bounds.first_rank, forwards_done + backward_sent[s] + cheapest(backward_way));
+          std::max(bounds.first_rank, forwards_done + backward_sent[r] + cheapest(backward_way));
     }
     if (s + 1 == times.forward.size()) break;
     extend(forward_way, times.forward[s], times.forward_transfer);
@@ -125,17 +132,19 @@ Bounds bounds_of(const PackPlan& packs, const TaskTimes& times) {
 
 }  // namespace
 
-Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times) {
+Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times,
+                           const StagePlacement& placement) {
   const Nanos step_end = *std::max_element(times.step_end.begin(), times.step_end.end());
-  const Bounds bounds = bounds_of(packs, times);
-  Nanos reduced = bounds.first_rank + times.least_reduce(0);
+  const Bounds bounds = bounds_of(packs, times, placement);
+  Nanos reduced = bounds.first_rank + times.least_reduce(rank_of(placement, 0));
   for (std::size_t r = 0; r < bounds.rank_ends.size(); ++r)
     reduced = std::max(reduced, bounds.rank_ends[r] + times.least_reduce(r));
   return reduced + step_end;
 }
 
-Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times) {
-  const Bounds bounds = bounds_of(packs, times);
+Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times,
+                          const StagePlacement& placement) {
+  const Bounds bounds = bounds_of(packs, times, placement);
   Nanos last = bounds.first_rank;
   for (const Nanos end : bounds.rank_ends) last = std::max(last, end);
   return last;

@@ -18,8 +18,7 @@ class Replay {
 
   Bytes run() {
     for (const Action& action : times_.actions) {
-      const std::size_t stage =
-          local_stage(action.stage, times_.ranks, times_.ranks * times_.stages.size());
+      const auto stage = static_cast<std::size_t>(times_.placement.local_stage(action.stage));
       const ActionTimes& own = is_joint(action.pass) ? times_.joint[joint_index(action.pass)]
                                                      : times_of(times_.stages[stage], action.pass);
       const std::int64_t start = own.start[action.pack.index()];

@@ -36,8 +36,8 @@ struct StageTimes {
 
 struct RankTimes {
   std::span<const Action> actions;
-  std::size_t ranks = 1;           ///< of the pipeline
-  std::vector<StageTimes> stages;  ///< of the rank: stage s is number s ÷ ranks
+  const StagePlacement& placement;
+  std::vector<StageTimes> stages;                      ///< by number of the stage on the rank
   std::array<ActionTimes, kJointPasses.size()> joint;  ///< E, H and G
 };
 

@@ -92,6 +92,7 @@ class Simulator {
             const SimulationOptions& options, std::vector<LoggedEvent>* log)
       : replicas_(replicas),
         schedules_(schedules),
+        placement_(schedules.front().placement),
         per_replica_(schedules.front().ranks.size()),
         stages_(schedules.front().stages()),
         slots_(static_cast<std::size_t>(options.slots)),
@@ -105,7 +106,8 @@ class Simulator {
     for (std::size_t r = 0; r < replicas_.size(); ++r) {
       const ReplicaPacks& tasks = replicas_[r];
       SLIMPACK_CHECK(schedules_[r].ranks.size() == per_replica_ &&
-                     schedules_[r].stages() == stages_ && tasks.times.forward.size() == stages_);
+                     schedules_[r].stages() == stages_ && tasks.times.forward.size() == stages_ &&
+                     tasks.times.ranks() == per_replica_);
       for (std::size_t s = 0; s < stages_; ++s)
         stage_states_.emplace_back(tasks.packs, !tasks.times.weight_gradient.empty());
       joint_.emplace_back(tasks.times, per_replica_);
@@ -143,12 +145,13 @@ class Simulator {
         result.makespan =
             std::max(result.makespan, Nanos(all_reduced_) + replicas_[r].times.step_end[p]);
         result.peak_activation.push_back(replay_memory(
-            rank_times(r, p), ActivationLedger(flow, replicas_[r].bytes, p, per_replica_),
-            rank(r, p), with_timeline ? &result.timeline.memory : nullptr));
+            rank_times(r, p), ActivationLedger(flow, replicas_[r].bytes, p, placement_), rank(r, p),
+            with_timeline ? &result.timeline.memory : nullptr));
         if (with_timeline) draw(r, p, result.timeline.spans);
       }
-      result.lower_bound = std::max(result.lower_bound,
-                                    makespan_lower_bound(replicas_[r].packs, replicas_[r].times));
+      result.lower_bound =
+          std::max(result.lower_bound,
+                   makespan_lower_bound(replicas_[r].packs, replicas_[r].times, placement_));
     }
     result.timeline.peak_activation = result.peak_activation;
     const double whole =
@@ -164,6 +167,9 @@ class Simulator {
     return packs;
   }
 
+  [[nodiscard]] std::vector<StageId> stages_of(std::size_t p) const {
+    return placement_.stages_of(static_cast<std::int32_t>(p));
+  }
   /// Rank p of replica r's pipeline.
   [[nodiscard]] std::int32_t rank(std::size_t r, std::size_t p) const {
     return static_cast<std::int32_t>(r * per_replica_ + p);
@@ -212,7 +218,9 @@ class Simulator {
     const bool first_to_go_on = end == kUnknown;
     if (!joint_[r].join(p, action, rank.free_at)) return false;
     for (std::size_t other = 0; first_to_go_on && other < per_replica_; ++other)
-      log(r, end, {Operation::kCompute, {StageId(other), action.pass, action.pack}});
+      log(r, end,
+          {Operation::kCompute,
+           {placement_.stage(static_cast<std::int32_t>(other), 0), action.pass, action.pack}});
     rank.free_at = end;
     ++rank.next;
     return true;
@@ -386,8 +394,8 @@ class Simulator {
 
   [[nodiscard]] Nanos busy_of(std::size_t r, std::size_t p) const {
     std::int64_t busy = replicas_[r].times.step_end[p].count() + reduced_[p] - reduce_start_[p];
-    for (std::size_t s = p; s < stages_; s += per_replica_) {
-      const StageState& stage = state_of(r, s);
+    for (const StageId s : stages_of(p)) {
+      const StageState& stage = state_of(r, s.index());
       for (const PassTimes* pass : {&stage.forward, &stage.backward, &stage.weight})
         for (std::size_t k = 0; k < pass->start.size(); ++k)
           if (pass->start[k] != kUnknown) busy += pass->end[k] - pass->start[k];
@@ -399,10 +407,11 @@ class Simulator {
 
   [[nodiscard]] RankTimes rank_times(std::size_t r, std::size_t p) const {
     const TaskBytes& bytes = replicas_[r].bytes;
-    RankTimes out{schedules_[r].ranks[p], per_replica_, {}, {}};
+    RankTimes out{schedules_[r].ranks[p], placement_, {}, {}};
     for (const Pass pass : kJointPasses)
       out.joint[joint_index(pass)] = {joint_[r].of(pass).start, joint_[r].of(pass).end};
-    for (std::size_t s = p; s < stages_; s += per_replica_) {
+    for (const StageId stage_id : stages_of(p)) {
+      const std::size_t s = stage_id.index();
       const StageState& own = state_of(r, s);
       StageTimes& stage = out.stages.emplace_back();
       stage.forward = {own.forward.start, own.forward.end};
@@ -425,7 +434,7 @@ class Simulator {
       at = std::max(at, end);
     };
     for (const Action& action : schedules_[r].ranks[p]) {
-      const std::size_t local = local_stage(action.stage, per_replica_, stages_);
+      const auto local = static_cast<std::size_t>(placement_.local_stage(action.stage));
       const PassView own = times_of_action(r, action);
       const std::size_t k = action.pack.index();
       until(SpanKind::kWaitReceive, action.pack, own.start[k], local);
@@ -440,6 +449,7 @@ class Simulator {
 
   std::span<const ReplicaPacks> replicas_;
   std::span<const Schedule> schedules_;
+  const StagePlacement& placement_;
   std::size_t per_replica_;  ///< ranks of a pipeline
   std::size_t stages_;
   std::size_t slots_;

@@ -48,7 +48,8 @@ struct SimulationResult {
 
 /// As makespan_lower_bound, but only until the last action ends, without reduction and step end. 0
 /// without packs.
-[[nodiscard]] Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times);
+[[nodiscard]] Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times,
+                                        const StagePlacement& placement = {});
 
 /// No schedule of these packs is faster. The bound is the longest step end of any rank, which
 /// starts when every rank is reduced, plus the largest of these:
@@ -61,6 +62,7 @@ struct SimulationResult {
 ///  - for each backward pack b: the forwards that b needs on the first stage, the way of their last
 ///    one through the other stages, the way of b back to the first stage, then its reduction.
 /// Cost: O(stages · packs).
-[[nodiscard]] Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times);
+[[nodiscard]] Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times,
+                                         const StagePlacement& placement = {});
 
 }  // namespace slimpack

@@ -42,7 +42,8 @@ BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const Rec
   }
   for (std::int32_t r = 0; r < ranks(); ++r) fastest_.push_back(std::ranges::max(speed_on(r)));
   for (std::int32_t s = 0; s < stages(); ++s) {
-    const double fastest = fastest_[static_cast<std::size_t>(job.layout.rank_of(StageId(s)))];
+    const double fastest =
+        fastest_[static_cast<std::size_t>(job.layout.placement.rank_of(StageId(s)))];
     for (const Pass pass : kPasses) {
       auto& costs = fastest_cost_.emplace_back();
       for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
@@ -84,7 +85,8 @@ const PackCost& BoundTimes::cost(std::int32_t s, Pass pass, std::size_t k) const
 
 PackCost BoundTimes::cost_on(std::int32_t rank, Pass pass, std::size_t k) const {
   PackCost sum;
-  for (const StageId stage : job_.layout.stages_of(rank)) sum = sum + cost(stage.value(), pass, k);
+  for (const StageId stage : job_.layout.placement.stages_of(rank))
+    sum = sum + cost(stage.value(), pass, k);
   return sum;
 }
 

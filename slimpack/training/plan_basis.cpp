@@ -18,6 +18,7 @@
 #include "slimpack/job/configured_job.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/profile/measured_here.h"
+#include "slimpack/plan/stage_layout_json.h"
 #include "slimpack/training/configured_profile.h"
 #include "slimpack/training/kept_cost.h"
 
@@ -64,16 +65,14 @@ Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreem
 /// Whether a run of such ranks can go on with stages as these ranks had them.
 bool runs_on(const ParallelConfig& p, const RankGrid& grid) {
   return p.pp == grid.pipeline && p.dp == grid.replicas && p.tp == grid.tensor &&
-         (p.chooses_stages || p.stages_per_rank == grid.stages_per_rank) &&
+         (p.chooses_stages || p.stages_per_rank == grid.placement.stages_per_rank()) &&
          (p.chooses_vocabulary || p.spread_vocabulary == grid.spread_vocabulary);
 }
 
 std::string basis_to_json(const PlanBasis& basis) {
-  return nlohmann::json{{"cost", cost_to_json(basis.cost)},
-                        {"layer_begin", basis.layout.layer_begin},
-                        {"stages_per_rank", basis.layout.stages_per_rank},
-                        {"spread_vocabulary", basis.layout.spread_vocabulary}}
-      .dump();
+  nlohmann::json json = stage_layout_to_json(basis.layout);
+  json["cost"] = cost_to_json(basis.cost);
+  return json.dump();
 }
 
 PlanBasis basis_from_json(const std::string& text, const std::string& origin) {

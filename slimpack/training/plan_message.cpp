@@ -31,8 +31,7 @@ HandedPlan plan_from_message(std::string_view message, std::string_view origin) 
   HandedPlan handed{plan_from_json(next_part(), origin), {}};
   require_valid_plan(handed.plan, origin);
   while (!rest.empty())
-    handed.lowered.push_back(
-        lowered_from_text(next_part(), origin, handed.plan.layout.stages_per_rank));
+    handed.lowered.push_back(lowered_from_text(next_part(), origin, handed.plan.layout.placement));
   require_valid_lowered(handed.plan, handed.lowered, origin);
   return handed;
 }

@@ -8,6 +8,7 @@
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/plan/stage_layout_json.h"
 #include "slimpack/spec/run_config_fields.h"
 
 namespace slimpack {
@@ -63,14 +64,14 @@ RunSettings run_settings(const RunConfig& config, const ModelShape& shape,
 
 nlohmann::json to_json(const RunState& state) {
   const RankGrid& grid = state.grid;
-  return {{"settings", state.settings},
-          {"cursor", to_json(state.cursor)},
-          {"tokens", state.tokens.count()},
-          {"evaluated_steps", state.evaluated_steps},
-          {"parallel", {{"pp", grid.pipeline}, {"dp", grid.replicas}, {"tp", grid.tensor}}},
-          {"layer_begin", state.layout.layer_begin},
-          {"stages_per_rank", grid.stages_per_rank},
-          {"spread_vocabulary", grid.spread_vocabulary}};
+  nlohmann::json json{
+      {"settings", state.settings},
+      {"cursor", to_json(state.cursor)},
+      {"tokens", state.tokens.count()},
+      {"evaluated_steps", state.evaluated_steps},
+      {"parallel", {{"pp", grid.pipeline}, {"dp", grid.replicas}, {"tp", grid.tensor}}}};
+  json.update(stage_layout_to_json(state.layout));
+  return json;
 }
 
 RunState run_state_from_json(const nlohmann::json& json, const std::string& origin) {
@@ -89,21 +90,9 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
     return static_cast<std::int32_t>(parallel.integer(axis, 1, kMaxRanks));
   };
   state.layout = stage_layout_from_json(fields);
-  state.grid = {ranks("pp"), ranks("dp"), ranks("tp"), state.layout.stages_per_rank,
+  state.grid = {ranks("pp"), ranks("dp"), ranks("tp"), state.layout.placement,
                 state.layout.spread_vocabulary};
   return state;
-}
-
-StageLayout stage_layout_from_json(const JsonFields& fields) {
-  StageLayout layout;
-  for (const nlohmann::json& layer : fields.array("layer_begin"))
-    layout.layer_begin.push_back(static_cast<std::int32_t>(
-        json_integer(layer, fields.origin() + ": layer_begin", 0, INT32_MAX)));
-  if (fields.has("stages_per_rank"))  // older runs had one
-    layout.stages_per_rank =
-        static_cast<std::int32_t>(fields.integer("stages_per_rank", 1, kMaxRanks));
-  layout.spread_vocabulary = fields.has("spread_vocabulary") && fields.boolean("spread_vocabulary");
-  return layout;
 }
 
 std::vector<std::string> changes_between(const RunSettings& saved, const RunSettings& now,

@@ -46,9 +46,6 @@ inline constexpr const char* kCostFile = "cost.json";  ///< the cost model's fil
 /// Throws InvalidInput naming a field that is missing, mistyped or out of range.
 [[nodiscard]] RunState run_state_from_json(const nlohmann::json& json, const std::string& origin);
 
-/// The layout of the field "layer_begin". Throws InvalidInput as run_state_from_json.
-[[nodiscard]] StageLayout stage_layout_from_json(const JsonFields& fields);
-
 /// One line for each changed setting: "train.steps was 100 and is 200 now". A resumed run may
 /// change its length and the settings of its optimizer. Throws InvalidInput naming `origin` and the
 /// first other setting that differs.

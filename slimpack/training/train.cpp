@@ -54,7 +54,7 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
   std::string layers;
   for (std::int32_t s = 0; s < options.layout.stages(); ++s)
     layers += fmt::format("{}{}", s == 0 ? "" : " + ", options.layout.layers(StageId(s)));
-  const std::int32_t per_rank = options.layout.stages_per_rank;
+  const std::int32_t per_rank = options.layout.placement.stages_per_rank();
   std::string held = per_rank > 1 ? fmt::format(" with {} stages each", per_rank) : "";
   if (options.layout.spread_vocabulary) held += ", which share the vocabulary,";
   listener.note(

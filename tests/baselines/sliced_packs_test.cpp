@@ -34,7 +34,7 @@ Slice slice(int sequence, std::int64_t begin, std::int64_t end) {
 /// A layer on each stage.
 StageLayout layout_of(std::int32_t ranks, std::int32_t stages_per_rank) {
   StageLayout layout = testing::one_layer_each(ranks * stages_per_rank);
-  layout.stages_per_rank = stages_per_rank;
+  layout.placement = StagePlacement::looped(ranks, stages_per_rank);
   return layout;
 }
 

@@ -163,7 +163,7 @@ void require_correct(const MadeStep& made) {
   const RatedPlan& step = made.step;
   RC_ASSERT(step.plan.lengths == request.lengths);
   RC_ASSERT(step.plan.layout.ranks() == request.pp);
-  RC_ASSERT(step.plan.layout.stages_per_rank == request.stages_per_rank);
+  RC_ASSERT(step.plan.layout.placement.stages_per_rank() == request.stages_per_rank);
   RC_ASSERT(step.plan.replicas.size() == static_cast<std::size_t>(request.dp));
   RC_ASSERT(step.speed == request.speed);
   RC_ASSERT(step.plan.recompute.size() ==
@@ -235,7 +235,7 @@ void require_predicted(const MadeStep& made, const Costs& cost) {
       const PackPlan& packs = step.plan.replicas[r].packs;
       speed += own;
       done += own * (static_cast<double>(again.busy[r * ranks + p].count()) +
-                     layout.stages_per_rank *
+                     layout.placement.stages_per_rank() *
                          static_cast<double>(packs.forward.size() + packs.backward.size()));
     }
     work_of_all += work;

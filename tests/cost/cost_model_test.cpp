@@ -158,7 +158,8 @@ TEST(BalancedLayout, BalancesRanksThenTheirStages) {
   cost.forward.per_token = 1;
   cost.backward.per_token = 2;
   cost.head_backward.per_token = 6;
-  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 2), (StageLayout{{0, 3, 5, 8, 11}, 2}));
+  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 2),
+            (StageLayout{{0, 3, 5, 8, 11}, StagePlacement::looped(2, 2)}));
 }
 
 TEST(BalancedLayout, GivesALastStageThatRunsBackwardAloneMoreLayers) {

@@ -85,7 +85,7 @@ TEST(MemoryModel, AddsWhatIsAliveOnlyDuringAnAction) {
 
 TEST(MemoryModel, TheExamplesBytesRiseAndFallAsTheDocumentSays) {
   const TaskBytes bytes = example_bytes();
-  ActivationLedger ledger(row_flow(example_packs()), bytes, 0, 1);
+  ActivationLedger ledger(row_flow(example_packs()), bytes, 0);
   EXPECT_EQ(ledger.peak_of({StageId(0), Pass::kForward, PackId(0)}), Bytes(4384));
   ledger.run({StageId(0), Pass::kForward, PackId(0)});
   EXPECT_EQ(ledger.live(), Bytes(4000));

@@ -42,7 +42,7 @@ TEST(Overheads, AreThePackAndSliceTermsOfEveryRankAndRecomputation) {
     // Each of 2 · (2 + 3) actions is rounded to a nanosecond, with the overheads and without.
     EXPECT_NEAR(static_cast<double>(one_stage.count()), counted(cost, layout, packs, speed), 10);
     EXPECT_GT(one_stage, Nanos(0));
-    layout = {{0, 2, 3, 5, 6}, 2};
+    layout = {{0, 2, 3, 5, 6}, StagePlacement::looped(2, 2)};
     EXPECT_NEAR(static_cast<double>(overhead_time(cost, layout, packs, {1, speed}).count()),
                 counted(cost, layout, packs, speed), 20);
   }
@@ -53,7 +53,7 @@ TEST(Overheads, OfMergedPacksAndOfASharedVocabularyAreCounted) {
   PackPlan packs = packs_of_three_slices();
   for (MicroPack& pack : packs.forward) pack.replicas = 2;
   for (MicroPack& pack : packs.backward) pack.replicas = 2;
-  const StageLayout layout{{0, 3, 6}, 1, true};
+  const StageLayout layout{{0, 3, 6}, {}, true};
   const std::vector<double> speed{1, 1};
   // 10 actions, and E of 2 packs, H and G of 3 packs on both ranks.
   EXPECT_NEAR(static_cast<double>(overhead_time(cost, layout, packs, {2, speed}).count()),

@@ -52,13 +52,12 @@ TaskBytes bytes_of(std::size_t stages, std::size_t packs) {
           .backward_input = one.front()};
 }
 
-void try_schedule(const std::string& text, std::int32_t stages_per_rank) {
+void try_schedule(const std::string& text, const StagePlacement& placement) {
   const auto schedule =
-      fuzz::accepted([&] { return schedule_from_text(text, "schedule", stages_per_rank); });
+      fuzz::accepted([&] { return schedule_from_text(text, "schedule", placement); });
   if (!schedule) return;
-  fuzz::require(
-      schedule_from_text(schedule_to_text(*schedule), "written", stages_per_rank) == *schedule,
-      "a schedule reads as it is written");
+  fuzz::require(schedule_from_text(schedule_to_text(*schedule), "written", placement) == *schedule,
+                "a schedule reads as it is written");
   const PackPlan packs = packs_of(*schedule);
   const std::size_t stages = schedule->stages(), count = packs.forward.size();
   if (!check_schedule(packs, *schedule).empty() || count == 0) return;
@@ -70,13 +69,12 @@ void try_schedule(const std::string& text, std::int32_t stages_per_rank) {
                 "no timing holds more than the schedule's memory");
 }
 
-void try_lowered(const std::string& text, std::int32_t stages_per_rank) {
+void try_lowered(const std::string& text, const StagePlacement& placement) {
   const auto lowered =
-      fuzz::accepted([&] { return lowered_from_text(text, "lowered schedule", stages_per_rank); });
+      fuzz::accepted([&] { return lowered_from_text(text, "lowered schedule", placement); });
   if (!lowered) return;
-  fuzz::require(
-      lowered_from_text(lowered_to_text(*lowered), "written", stages_per_rank) == *lowered,
-      "a lowered schedule reads as it is written");
+  fuzz::require(lowered_from_text(lowered_to_text(*lowered), "written", placement) == *lowered,
+                "a lowered schedule reads as it is written");
   const Schedule schedule = actions_of(*lowered);
   StepPlan plan;
   const PackPlan& packs = plan.replicas.emplace_back(ReplicaPlan{{}, packs_of(schedule)}).packs;
@@ -95,9 +93,10 @@ void try_lowered(const std::string& text, std::int32_t stages_per_rank) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(fuzz::text_of(data, size));
-  for (const std::int32_t stages_per_rank : {1, 2}) {
-    try_schedule(text, stages_per_rank);
-    try_lowered(text, stages_per_rank);
+  const StagePlacement vee({0, 1, 1, 0});
+  for (const StagePlacement& placement : {StagePlacement(), StagePlacement::looped(2, 2), vee}) {
+    try_schedule(text, placement);
+    try_lowered(text, placement);
   }
   return 0;
 }

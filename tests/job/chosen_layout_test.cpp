@@ -35,8 +35,9 @@ const SequenceLengths kLengths(16, Tokens(64));
 TEST(ChosenLayout, IsTheOneThatIsConfigured) {
   RunConfig config = config_of(4);
   config.parallel.stages_per_rank = 2;
-  EXPECT_EQ(layouts_to_try(config, sixteen_layers(), kLengths),
-            (std::vector{StageLayout{{0, 2, 4, 6, 8, 10, 12, 14, 16}, 2}}));
+  EXPECT_EQ(
+      layouts_to_try(config, sixteen_layers(), kLengths),
+      (std::vector{StageLayout{{0, 2, 4, 6, 8, 10, 12, 14, 16}, StagePlacement::looped(4, 2)}}));
 }
 
 TEST(ChosenLayout, TriesAsManyStagesAsThereAreLayers) {
@@ -46,7 +47,7 @@ TEST(ChosenLayout, TriesAsManyStagesAsThereAreLayers) {
     std::vector<std::int32_t> counts;
     for (const StageLayout& layout : layouts_to_try(config, sixteen_layers(), kLengths)) {
       EXPECT_EQ(layout.ranks(), pp);
-      counts.push_back(layout.stages_per_rank);
+      counts.push_back(layout.placement.stages_per_rank());
     }
     return counts;
   };
@@ -89,7 +90,7 @@ TEST(ChosenLayout, TakesTheShortestStep) {
         .step->prediction.makespan;
   };
   const StageLayout chosen = chosen_layout(config, cost, kLengths, choices);
-  EXPECT_GT(chosen.stages_per_rank, 1);
+  EXPECT_GT(chosen.placement.stages_per_rank(), 1);
   for (const StageLayout& layout : layouts_to_try(config, cost, kLengths))
     EXPECT_LE(makespan(chosen), makespan(layout));
 }

@@ -90,7 +90,7 @@ TEST(PlanFile, KeepsSeveralStagesOfARank) {
   const PlanRequest request{
       .lengths = {Tokens(300), Tokens(90), Tokens(20)}, .pp = 2, .context = Tokens(300)};
   RatedPlan step = baseline_step(packed_baseline(), request, cost);
-  step.plan.layout = {{0, 1, 3, 4, 6}, 2};
+  step.plan.layout = {{0, 1, 3, 4, 6}, StagePlacement::looped(2, 2)};
   step.schedules = {sliced_one_f_one_b(step.plan.replicas[0].packs, 2, 2, 2)};
   step.prediction = predict(step, cost);
   const PlanFile read = plan_file_from_json(plan_file_to_json(step, cost), "plan.json");

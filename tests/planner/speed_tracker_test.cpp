@@ -60,7 +60,8 @@ TEST(MeasuredSpeeds, AreThePlansOwnWhenEveryActionTakesItsTime) {
   // split and whole backwards, two stages a rank, merged MicroPacks, two tensor-parallel ranks.
   const RankSpeeds assumed{{1, 0.8}, {0.5, 1}};
   for (const BackwardKind backward : {BackwardKind::kWhole, BackwardKind::kSplit})
-    for (const StageLayout& layout : {StageLayout{{0, 3, 6}, 1}, StageLayout{{0, 1, 3, 4, 6}, 2}}) {
+    for (const StageLayout& layout :
+         {StageLayout{{0, 3, 6}}, StageLayout{{0, 1, 3, 4, 6}, StagePlacement::looped(2, 2)}}) {
       const Job job{.layout = layout, .replicas = 2, .speed = assumed, .context = Tokens(32'768)};
       const RatedPlan step =
           *plan_step(job, lengths(2),

@@ -62,7 +62,7 @@ RC_GTEST_PROP(ActivationLedger, AgreesWithARecountAfterEveryAction, (std::uint64
   const TaskBytes bytes = testing::random_bytes(rng, plan, 1);
   const std::vector<std::int32_t> needed = forwards_needed(packs);
   const RowFlow flow = row_flow(packs);
-  ActivationLedger ledger(flow, bytes, 0, 1);
+  ActivationLedger ledger(flow, bytes, 0);
   const Recount recount(plan, bytes);
   std::size_t f = 0;
   std::size_t b = 0;

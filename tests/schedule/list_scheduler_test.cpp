@@ -23,7 +23,7 @@ struct Case {
     return out;
   }
   [[nodiscard]] ListScheduler scheduler(const std::vector<ReplicaPacks>& replicas) const {
-    return ListScheduler(replicas, slots, plan.layout.stages_per_rank);
+    return ListScheduler(replicas, slots, plan.layout.placement.stages_per_rank());
   }
   [[nodiscard]] std::vector<Schedule> own_orders(const Schedule& common) const {
     std::vector<Schedule> out;
@@ -42,7 +42,7 @@ Case random_case(Rng& rng) {
   if (stages_per_rank > 1) ranks = std::max(ranks, 2);
   out.slots = (stages_per_rank > 1 ? 2 : 1) + static_cast<int>(rng.below(4));
   out.plan = testing::random_step(rng, ranks * stages_per_rank, testing::MergedAt::kSameIndex);
-  out.plan.layout.stages_per_rank = stages_per_rank;
+  out.plan.layout.placement = StagePlacement::looped(ranks, stages_per_rank);
   out.times = testing::random_step_times(rng, out.plan);
   out.bytes = testing::random_step_bytes(rng, out.plan);
   return out;

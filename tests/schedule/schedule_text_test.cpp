@@ -56,11 +56,13 @@ TEST(ScheduleText, ErrorsNameLineCellAndRule) {
 
 TEST(ScheduleText, ARankHasAllItsStagesInOneLine) {
   const std::string text = "0F0,2F0,2B0,0B0\n1F0,3F0,3B0,1B0\n";
-  const Schedule schedule = schedule_from_text(text, "test", 2);
+  const Schedule schedule = schedule_from_text(text, "test", StagePlacement::looped(2, 2));
   EXPECT_EQ(schedule.stages(), 4U);
   EXPECT_EQ(schedule_to_text(schedule), text);
   expect_invalid_input(
-      [] { (void)schedule_from_text("0F0,2F0\n1F0,4F0\n", "order.txt", 2); },
+      [] {
+        (void)schedule_from_text("0F0,2F0\n1F0,4F0\n", "order.txt", StagePlacement::looped(2, 2));
+      },
       {"order.txt: line 2, cell 2: 4F0 belongs to stage 4, this line to stage 1 or 3"});
 }
 

@@ -19,7 +19,7 @@ PackPlan whole_packs(int count) {
 }
 
 Schedule spread(const PackPlan& packs, const Schedule& schedule) {
-  const StepPlan plan{.lengths = {}, .layout = {{}, 1, true}, .replicas = {{{}, packs}}};
+  const StepPlan plan{.lengths = {}, .layout = {{}, {}, true}, .replicas = {{{}, packs}}};
   return with_vocabulary(plan, {schedule}).front();
 }
 

@@ -38,7 +38,7 @@ inline StepCase random_step_case(Rng& rng, std::int32_t ranks, std::int32_t stag
   StepCase out;
   out.slots = 1 + static_cast<int>(rng.below(3));
   out.plan = random_step(rng, ranks * stages_per_rank, MergedAt::kAnywhere);
-  out.plan.layout.stages_per_rank = stages_per_rank;
+  out.plan.layout.placement = StagePlacement::looped(ranks, stages_per_rank);
   out.times = random_step_times(rng, out.plan);
   out.bytes = random_step_bytes(rng, out.plan);
   out.schedules = RandomOrders(rng, out.plan, out.slots).draw();

@@ -45,8 +45,7 @@ Bytes naive_peak(const SimulationCase& c, const Timeline& timeline, std::int32_t
   }
   std::sort(events.begin(), events.end());
   const RowFlow flow = row_flow(c.packs());
-  ActivationLedger ledger(flow, c.bytes, static_cast<std::size_t>(stage),
-                          static_cast<std::size_t>(c.stages()));
+  ActivationLedger ledger(flow, c.bytes, static_cast<std::size_t>(stage));
   Bytes waiting;
   Bytes transient;
   Bytes peak;

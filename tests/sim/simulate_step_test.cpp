@@ -130,7 +130,7 @@ ListedCase random_listed_case(Rng& rng) {
   if (stages_per_rank > 1) ranks = std::max(ranks, 2);
   c.slots = (stages_per_rank > 1 ? 2 : 1) + static_cast<int>(rng.below(3));
   c.plan = testing::random_step(rng, ranks * stages_per_rank, MergedAt::kSameIndex);
-  c.plan.layout.stages_per_rank = stages_per_rank;
+  c.plan.layout.placement = StagePlacement::looped(ranks, stages_per_rank);
   c.times = testing::random_step_times(rng, c.plan);
   c.bytes = testing::random_step_bytes(rng, c.plan);
   std::vector<ReplicaPacks> replicas;

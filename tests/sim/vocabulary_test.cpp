@@ -40,7 +40,7 @@ TEST(Vocabulary, RanksWaitForEachOther) {
   tasks.bytes.joint_transient = {std::vector<Bytes>(3), std::vector<Bytes>(3, Bytes(7)),
                                  std::vector<Bytes>(3)};
   const StepPlan plan{
-      .lengths = {}, .layout = {{0, 1, 2}, 1, true}, .replicas = {{{}, tasks.packs}}};
+      .lengths = {}, .layout = {{0, 1, 2}, {}, true}, .replicas = {{{}, tasks.packs}}};
   const Schedule order = with_vocabulary(plan, {sliced_one_f_one_b(tasks.packs, 2, 2)}).front();
   const SimulationResult result = simulate(std::span(&tasks, 1), std::span(&order, 1));
   EXPECT_EQ(result.makespan, Nanos(15));

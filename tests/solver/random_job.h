@@ -62,9 +62,10 @@ inline RandomJob random_job(Rng& rng) {
         {{500 * rng.uniform(), 10 * rng.uniform()}, {500 * rng.uniform(), 20 * rng.uniform()}});
   job.layout.layer_begin = {0};
   const std::uint64_t ranks = 1 + rng.below(3);
-  if (ranks > 1 && rng.below(3) == 0) job.layout.stages_per_rank = 2;
-  for (auto stages = ranks * static_cast<std::uint64_t>(job.layout.stages_per_rank); stages > 0;
-       --stages)
+  if (ranks > 1 && rng.below(3) == 0)
+    job.layout.placement = StagePlacement::looped(static_cast<std::int32_t>(ranks), 2);
+  for (auto stages = ranks * static_cast<std::uint64_t>(job.layout.placement.stages_per_rank());
+       stages > 0; --stages)
     job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
                                      static_cast<std::int32_t>(rng.below(2)));
   cost.shape.num_layers = job.layout.layer_begin.back();

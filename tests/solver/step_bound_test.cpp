@@ -43,7 +43,7 @@ Nanos makespan_of(Rng& rng, const RandomJob& job, const JobCut& cut) {
       bytes[r] = task_bytes(job.cost, job.layout, packs[r], share.lengths);
       views.push_back({packs[r], times[r], bytes[r]});
     }
-    const ListScheduler scheduler(views, kChannelSlots, job.layout.stages_per_rank);
+    const ListScheduler scheduler(views, kChannelSlots, job.layout.placement.stages_per_rank());
     ListPolicy policy;
     if (job.cost.weight_gradient != EdgeTime())
       policy.split_from = static_cast<std::int32_t>(rng.below(4));
@@ -216,8 +216,10 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
       const TaskTimes times = task_times(job.cost, job.layout, packs, job.replication(0));
       const TaskBytes bytes = task_bytes(job.cost, job.layout, packs, job.lengths);
       const StepPlan plan{.lengths = job.lengths, .layout = job.layout, .replicas = {{{}, packs}}};
-      const Schedule schedule =
-          with_vocabulary(plan, {*list_schedule(packs, times, bytes)}).front();
+      const std::int32_t stages_per_rank = job.layout.placement.stages_per_rank();
+      const auto listed = list_schedule(packs, times, bytes,
+                                        {.memory_cap = {}, .stages_per_rank = stages_per_rank});
+      const Schedule schedule = with_vocabulary(plan, {*listed}).front();
       RC_ASSERT(bound.count() <= simulate(packs, schedule, times, bytes).makespan.count());
     }
 }

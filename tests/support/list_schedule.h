@@ -14,6 +14,7 @@ namespace slimpack::testing {
 struct ListScheduleOptions {
   std::vector<Bytes> memory_cap;  ///< by stage; empty = unlimited
   int slots = kChannelSlots;
+  std::int32_t stages_per_rank = 1;
 };
 
 /// The list schedule of its packs; nullopt when a cap is below least_memory.
@@ -21,7 +22,8 @@ struct ListScheduleOptions {
     const PackPlan& packs, const TaskTimes& times, const TaskBytes& bytes,
     const ListScheduleOptions& options = {}) {
   const ReplicaPacks replica{packs, times, bytes};
-  auto result = ListScheduler(std::span(&replica, 1), options.slots).run(options.memory_cap);
+  auto result = ListScheduler(std::span(&replica, 1), options.slots, options.stages_per_rank)
+                    .run(options.memory_cap);
   return result ? std::optional(std::move(result->schedule)) : std::nullopt;
 }
 

@@ -162,7 +162,7 @@ class RandomOrders {
       started_.emplace_back(stages_);
       Schedule& schedule = schedules_.emplace_back();
       schedule.ranks.resize(static_cast<std::size_t>(plan.layout.ranks()));
-      schedule.stages_per_rank = plan.layout.stages_per_rank;
+      schedule.placement = plan.layout.placement;
     }
   }
 

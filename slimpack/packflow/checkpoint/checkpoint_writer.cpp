@@ -97,20 +97,19 @@ std::vector<CheckpointWriter::StageSnapshot> CheckpointWriter::take_snapshot() {
   const EngineOptions& options = engine_.options();
   const RankGrid grid = options.grid();
   const std::vector<std::int32_t>& ranks = engine_.ranks();
-  const auto per_rank = static_cast<std::size_t>(grid.stages_per_rank);
+  const auto per_rank = static_cast<std::size_t>(grid.placement.stages_per_rank());
   std::vector<StageSnapshot> snapshots(ranks.size() * per_rank);
   engine_.on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock&) {
     auto index = static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
-    StageId stage(grid.place(rank).pipeline);
     index *= per_rank;
+    std::int32_t local = 0;
     for (StageParameters& parameters : engine_.parameters(rank)) {
       StageSnapshot& own = snapshots[index++];
-      own.stage = stage;
+      own.stage = grid.placement.stage(grid.place(rank).pipeline, local++);
       own.values = whole_values(parameters, communicator);
       own.optimizer = whole_optimizer_state(parameters, options.dtype, communicator);
       charge_to_nobody(own.values);
       charge_to_nobody(own.optimizer);
-      stage = StageId(stage.value() + grid.pipeline);
     }
   });
   std::erase_if(snapshots, [](const StageSnapshot& s) { return s.values.empty(); });

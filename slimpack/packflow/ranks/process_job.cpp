@@ -100,7 +100,7 @@ struct ProcessJob::Ends {
 
 class ProcessJob::Member final : public GroupedCommunicator {
  public:
-  Member(Ends& ends, const RankGrid& grid) : ends_(ends), pipeline_(grid.pipeline) {
+  Member(Ends& ends, const RankGrid& grid) : ends_(ends), placement_(grid.placement) {
     const std::optional<NodePeers> nodes = ends.nodes();
     for (const auto& [group, peers] : ends.collectives)
       add(group, process_collective(*peers, grid.route ? grid.ranks_per_node : 0,
@@ -127,10 +127,12 @@ class ProcessJob::Member final : public GroupedCommunicator {
   ProcessChannel& channel(Inbox inbox) {
     return ends_.channels.at(inbox.direction == Direction::kForward ? 0 : 1);
   }
-  [[nodiscard]] std::int32_t local(Inbox inbox) const { return inbox.stage.value() / pipeline_; }
+  [[nodiscard]] std::int32_t local(Inbox inbox) const {
+    return placement_.local_stage(inbox.stage);
+  }
 
   Ends& ends_;
-  std::int32_t pipeline_;
+  StagePlacement placement_;
   Nanos begun_ = monotonic_now();
 };
 

@@ -5,6 +5,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/node_placement.h"
+#include "slimpack/plan/stage_placement.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -18,22 +19,21 @@ struct RankPlace {
 };
 
 /// Tensor-parallel rank t of pipeline rank p is rank (replica · pipeline + p) · tensor + t. With
-/// tensor = 1 the simulator numbers ranks in the same way. Pipeline rank p has the stages p, p +
-/// pipeline, … (StageLayout).
+/// tensor = 1 the simulator numbers ranks in the same way.
 struct RankGrid {
   std::int32_t pipeline = 1;
   std::int32_t replicas = 1;
   std::int32_t tensor = 1;
-  std::int32_t stages_per_rank = 1;
+  StagePlacement placement = {};    ///< of stages on the ranks of a pipeline
   bool spread_vocabulary = false;   ///< over the ranks of a pipeline (StageLayout)
   bool exchange_context = false;    ///< any two ranks of a pipeline exchange attention
   std::int32_t ranks_per_node = 0;  ///< of processes; 0 = one node has all
   bool route = false;               ///< shifts to other nodes are spread over a node's ranks
 
   [[nodiscard]] std::int32_t ranks() const { return pipeline * replicas * tensor; }
-  [[nodiscard]] std::int32_t stages() const { return pipeline * stages_per_rank; }
+  [[nodiscard]] std::int32_t stages() const { return pipeline * placement.stages_per_rank(); }
   /// Whether the last pipeline rank sends to the first.
-  [[nodiscard]] bool ring() const { return stages_per_rank > 1; }
+  [[nodiscard]] bool ring() const { return placement.stages_per_rank() > 1; }
   [[nodiscard]] RankPlace place(std::int32_t rank) const {
     return {ReplicaId(rank / (pipeline * tensor)), rank / tensor % pipeline, rank % tensor};
   }
@@ -59,7 +59,7 @@ struct RankGrid {
   return {parallel.pp,
           parallel.dp,
           parallel.tp,
-          any ? 2 : parallel.stages_per_rank,
+          StagePlacement::looped(parallel.pp, any ? 2 : parallel.stages_per_rank),
           parallel.spread_vocabulary || (parallel.chooses_vocabulary && parallel.pp > 1),
           parallel.exchange_context};
 }

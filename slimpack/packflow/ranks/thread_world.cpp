@@ -19,7 +19,7 @@ struct ThreadWorld::State {
         std::function<bool()> stop)
       : grid(rank_grid), links(std::move(link_use)), should_stop(std::move(stop)) {
     for (std::int32_t rank = 0; rank < grid.ranks(); ++rank) {
-      for (std::int32_t local = 0; local < grid.stages_per_rank; ++local)
+      for (std::int32_t local = 0; local < grid.placement.stages_per_rank(); ++local)
         for (auto& of_direction : channels)
           of_direction.push_back(std::make_unique<ThreadChannel>(failure, rank, slots));
       for (const RankGroup& g : collective_groups(grid, rank))
@@ -68,9 +68,9 @@ class ThreadWorld::Member final : public GroupedCommunicator {
     const RankGrid& grid = state_.grid;
     SLIMPACK_CHECK(inbox.stage.value() >= 0 && inbox.stage.value() < grid.stages());
     RankPlace receiver = grid.place(rank_);
-    receiver.pipeline = inbox.stage.value() % grid.pipeline;
-    const std::int32_t index =
-        grid.rank(receiver) * grid.stages_per_rank + inbox.stage.value() / grid.pipeline;
+    receiver.pipeline = grid.placement.rank_of(inbox.stage);
+    const std::int32_t index = grid.rank(receiver) * grid.placement.stages_per_rank() +
+                               grid.placement.local_stage(inbox.stage);
     return *state_.channels[inbox.direction == Direction::kForward ? 0 : 1].at(
         static_cast<std::size_t>(index));
   }

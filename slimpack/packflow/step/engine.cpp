@@ -59,10 +59,10 @@ Engine::Engine(EngineOptions options)
   const RankGrid grid = options_.grid();
   on_threads([&](std::size_t t) {
     const RankPlace place = grid.place(ranks_[t]);
-    for (std::int32_t s = place.pipeline; s < grid.stages(); s += grid.pipeline)
+    for (const StageId s : grid.placement.stages_of(place.pipeline))
       parameters_[t].push_back(make_stage_parameters(options_.shape, options_.dtype,
-                                                     options_.layout, grid, place, StageId(s),
-                                                     options_.seed, options_.device));
+                                                     options_.layout, grid, place, s, options_.seed,
+                                                     options_.device));
     if (t == 0)
       rope_ =
           std::make_unique<Rope>(options_.shape, options_.dtype, options_.context, options_.device);
@@ -152,8 +152,8 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
     const std::span<StageParameters> parameters = this->parameters(rank);
     std::deque<StageStep> stages;
     for (StageParameters& of_stage : parameters) {
-      const StageId stage(place.pipeline +
-                          static_cast<std::int32_t>(stages.size()) * grid.pipeline);
+      const StageId stage =
+          grid.placement.stage(place.pipeline, static_cast<std::int32_t>(stages.size()));
       stages.emplace_back(options_.shape,
                           StagePlace{stage.value() == 0,
                                      stage.value() == grid.stages() - 1,

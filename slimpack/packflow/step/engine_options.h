@@ -54,7 +54,7 @@ struct EngineOptions {
     return {layout.ranks(),
             replicas,
             tensor,
-            layout.stages_per_rank,
+            layout.placement,
             layout.spread_vocabulary,
             exchange_context,
             process ? process->ranks_per_node() : 0};

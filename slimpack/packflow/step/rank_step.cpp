@@ -80,7 +80,7 @@ class RankRunner {
     return {own_inbox(action).direction, StageId(action.stage.value() + step)};
   }
   [[nodiscard]] std::int32_t local_stage(const Action& action) const {
-    return action.stage.value() / grid_.pipeline;
+    return grid_.placement.local_stage(action.stage);
   }
   [[nodiscard]] StageStep& stage_of(const Action& action) const {
     return rank_.stages[static_cast<std::size_t>(local_stage(action))];

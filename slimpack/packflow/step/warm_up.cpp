@@ -42,10 +42,10 @@ void warm_up(const EngineOptions& options, const RankPlace& place,
       at::zeros({static_cast<std::int64_t>(kDocuments) * length.count(), part.hidden_size},
                 at::dtype(compute_type(options.dtype)).device(options.device));
   for (std::size_t s = 0; s < parameters.size(); ++s) {
-    const std::int32_t number = place.pipeline + static_cast<std::int32_t>(s) * grid.pipeline;
+    const StageId stage_id = grid.placement.stage(place.pipeline, static_cast<std::int32_t>(s));
     const bool whole = !grid.spread_vocabulary;  // else embedding and head need the other ranks
-    const StagePlace alone{.first = whole && number == 0,
-                           .last = whole && number == grid.stages() - 1};
+    const StagePlace alone{.first = whole && stage_id.value() == 0,
+                           .last = whole && stage_id.value() == grid.stages() - 1};
     StageStep stage(part, alone, parameters[s], rope, packs, lengths, tokens);
     static_cast<void>(stage.forward(PackId(0), alone.first ? at::Tensor() : rows_TH));
     static_cast<void>(stage.backward(PackId(0), alone.last ? at::Tensor() : rows_TH));

@@ -38,7 +38,7 @@ TEST(EdgeGroups, AreThoseWithNeighboursOrOfTheRankAlone) {
 
 TEST(EdgeGroups, OfARingAlsoJoinItsEnds) {
   using Names = std::vector<std::string>;
-  const RankGrid three{.pipeline = 3, .stages_per_rank = 2};
+  const RankGrid three{.pipeline = 3, .placement = StagePlacement::looped(3, 2)};
   const auto last_two = [&](std::int32_t rank) {
     const Names all = names(edge_groups(three, rank));
     return Names(all.end() - 2, all.end());
@@ -47,7 +47,7 @@ TEST(EdgeGroups, OfARingAlsoJoinItsEnds) {
   EXPECT_EQ(last_two(1), (Names{"ring forward of ranks 1", "ring backward of ranks 1"}));
   EXPECT_EQ(last_two(2), last_two(0));
   // Two ranks are neighbours twice.
-  EXPECT_EQ(names(edge_groups({.pipeline = 2, .stages_per_rank = 3}, 1)),
+  EXPECT_EQ(names(edge_groups({.pipeline = 2, .placement = StagePlacement::looped(2, 3)}, 1)),
             (Names{"forward of ranks 0, 1", "backward of ranks 0, 1", "ring forward of ranks 0, 1",
                    "ring backward of ranks 0, 1"}));
 }
@@ -88,7 +88,8 @@ TEST(ProcessGroups, AreMadeInAnOrderInWhichNobodyWaitsInACircle) {
     for (const std::int32_t replicas : {1, 2, 3, 4, 5})
       for (const std::int32_t tensor : {1, 2, 4})
         for (const std::int32_t stages_per_rank : {1, 2})
-          make_all({ranks, replicas, tensor, ranks == 1 ? 1 : stages_per_rank});
+          make_all({ranks, replicas, tensor,
+                    StagePlacement::looped(ranks, ranks == 1 ? 1 : stages_per_rank)});
 }
 
 TEST(ProcessGroups, OfReplicasByNodeAreMadeByAll) {

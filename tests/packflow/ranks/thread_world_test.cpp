@@ -117,7 +117,7 @@ TEST(ThreadWorld, RefusesToSendBeyondTheEnds) {
 
 TEST(ThreadWorld, EveryStageOfARankHasInboxesOfItsOwn) {
   // Two ranks with two stages each form a ring: stages 0 and 2, 1 and 3.
-  Job group({.pipeline = 2, .stages_per_rank = 2}, 1);
+  Job group({.pipeline = 2, .placement = StagePlacement::looped(2, 2)}, 1);
   const auto first = group.rank(0), second = group.rank(1);
   first->send(forward_to(1), number(1));
   first->send(forward_to(3), number(3));  // another inbox, so it has a slot

@@ -70,7 +70,7 @@ RandomRun run_on(Rng& rng, const Grid& grid) {
   for (int q = 0; q < 6; ++q) lengths.emplace_back(static_cast<std::int64_t>(4 + rng.below(20)));
   StepPlan plan = random_step(rng, lengths, grid.replicas, grid.pipeline * grid.stages_per_rank,
                               MergedAt::kAnywhere);
-  plan.layout.stages_per_rank = grid.stages_per_rank;
+  plan.layout.placement = StagePlacement::looped(grid.pipeline, grid.stages_per_rank);
   plan.layout.spread_vocabulary = grid.spread_vocabulary;
   RandomRun run(rng, std::move(plan), grid.tensor);
   run.shape.tie_embeddings = true;

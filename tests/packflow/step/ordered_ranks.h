@@ -38,7 +38,7 @@ class OrderedRanks {
             plan.layout.ranks(),
             static_cast<std::int32_t>(plan.replicas.size()),
             cost.tp,
-            plan.layout.stages_per_rank,
+            plan.layout.placement,
             plan.layout.spread_vocabulary,
             std::ranges::any_of(schedules, [](const Schedule& s) { return !s.exchanges.empty(); })},
         world_(grid_, kChannelSlots),

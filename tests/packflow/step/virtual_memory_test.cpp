@@ -110,7 +110,7 @@ TEST(VirtualMemory, IsThatOfTheClocksAndNotOfTheOrderInWhichThreadsRun) {
 
   const TaskBytes task = step.bytes();
   const RowFlow flow = row_flow(step.packs());
-  ActivationLedger ledger(flow, task, 1, 2);
+  ActivationLedger ledger(flow, task, 1);
   Bytes expected;
   for (const Action& action : ranks[1]) {
     expected = std::max(expected, ledger.peak_of(action));

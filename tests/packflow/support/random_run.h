@@ -84,7 +84,7 @@ inline RandomRun random_run(Rng& rng) {
   StepPlan plan =
       random_step(rng, ranks * stages_per_rank, MergedAt::kAnywhere,
                   std::array{Zoning::kWhole, Zoning::kZones, Zoning::kRemapped}[rng.below(3)]);
-  plan.layout.stages_per_rank = stages_per_rank;
+  plan.layout.placement = StagePlacement::looped(ranks, stages_per_rank);
   plan.layout.spread_vocabulary = ranks > 1 && rng.below(3) == 0;
   const std::int32_t tensor = 1 << rng.below(3);
   RandomRun run{rng, std::move(plan), tensor};
