@@ -7,7 +7,7 @@
 namespace slimpack {
 namespace {
 
-/// Usual profiles stay below this (docs/planner.md).
+/// Usual profiles stay below this (docs/hardware.md).
 constexpr double kLargeError = 0.3;
 /// Noise explains the error if the fastest two repetitions differ by this share of it: what delayed
 /// one of them may have delayed both.

@@ -8,7 +8,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = ROOT / "docs" / "life-of-a-step.md"
 DRAWING = GUIDE.with_suffix(".svg")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")),
+         *sorted((ROOT / "bench").rglob("README.md"))]
 SOURCE_FOLDERS = ["slimpack", "apps", "python"]
 FOLDERS = [*SOURCE_FOLDERS, "bench", "cmake", "docs", "examples", "hardware", "models", "tests",
            "tools"]
@@ -97,7 +98,7 @@ def test_every_type_in_its_drawing_exists():
     assert [name for name in names if not source.has(name)] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_page_names_exists(page):
     assert missing_files(page.read_text(encoding="utf-8"), page.parent, ROOT) == []
 

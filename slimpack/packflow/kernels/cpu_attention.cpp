@@ -20,7 +20,7 @@ at::Tensor rows_first(const at::Tensor& x_1HTD) {
 }
 
 /// Query heads that share a key head, laid below each other as further rows of it. The kernel takes
-/// 256 rows at a time from 768 on, 64 from 192 on and 32 below (docs/results.md), and fewer rows
+/// 256 rows at a time from 768 on, 64 from 192 on and 32 below (bench/README.md), and fewer rows
 /// cost more a pair; so short slices gain and long ones only pay for the copies. Rows that see
 /// different keys cannot be laid together: no mask.
 class SharedKeys {

@@ -159,7 +159,7 @@ std::int64_t KvStore::tokens(SequenceId sequence) const {
 }
 
 // Keys and values lie head by head: the attention kernel then reads them in one run, which made it
-// 5% faster (docs/results.md). Gradients lie token by token, as the kernel returns its addends.
+// 5% faster (bench/README.md). Gradients lie token by token, as the kernel returns its addends.
 KeysValues KvStore::allocate_values(SequenceId sequence, const at::TensorOptions& options) const {
   const auto make = [&] {
     return at::empty({kv_heads_, tokens(sequence), head_dim_}, options).transpose(0, 1);
