@@ -1,4 +1,4 @@
-"""Random command lines: whatever is given, a command ends with an exit code of README's table and, where it
+"""Random command lines: whatever is given, a command ends with an exit code of docs/commands.md and, where it
 fails, one line."""
 
 import json
