@@ -45,6 +45,8 @@ struct StepSearchResult {
 ///    each one's heaviest unit show which look best. Those are searched as in 1, the others only if
 ///    nothing fits. Left out are those that cannot be below the problem's limit and, unless the
 ///    problem asks for them, costly ones that are much heavier than another one.
+/// 4. Slices and exchanges cost more than a sequence as a whole. The best step says how much more
+///    on groups of each size; with that, sequences are shared out once more.
 /// More effort looks wider.
 /// REQUIRES: a problem that is paced. Deterministic without a deadline. When the deadline has
 /// passed, the best so far is the solution.
