@@ -39,7 +39,6 @@ bool splits_backward(const Schedule& schedule) {
 
 void require_consistent(const PlanFile& file, std::string_view origin) {
   const StepPlan& plan = file.step.plan;
-  require_valid_plan(plan, origin);
   if (plan.layout.layer_begin.back() != file.cost.shape.num_layers)
     invalid_input("{}: the plan divides {} layers, its cost model has {}; plan again", origin,
                   plan.layout.layer_begin.back(), file.cost.shape.num_layers);
@@ -126,6 +125,7 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
   const auto part = [&](const char* key) { return fmt::format("{}: {}", origin, key); };
   PlanFile file;
   file.step.plan = plan_from_json(fields.at("plan").dump(), part("plan"));
+  require_valid_plan(file.step.plan, origin);  // its placement tells which line has which stages
   for (const json& schedule : fields.array("schedules")) {
     const std::string where = fmt::format("{}[{}]", part("schedules"), file.step.schedules.size());
     if (!schedule.is_string())
