@@ -117,8 +117,8 @@ class Bench {
   [[nodiscard]] std::unique_ptr<Engine> engine(const Case& c) const {
     return std::make_unique<Engine>(EngineOptions{
         .shape = shape_,
-        .layout = balanced_layout(cost_, lengths_, c.layout.pp,
-                                  c.layout.stages_per_rank, c.layout.spread_vocabulary),
+        .layout = balanced_layout(cost_, lengths_, c.layout.pp, c.layout.stages_per_rank,
+                                  c.layout.spread_vocabulary),
         .replicas = c.layout.dp,
         .context = a_.context,
         .pin_threads = c.clock == ClockKind::kWall,

@@ -36,6 +36,18 @@ inline PackCost random_layer_time(Rng& rng, double scale, Tokens window) {
   return time;
 }
 
+/// One to three ranks with one or two stages each, of one or two layers.
+inline StageLayout random_layout(Rng& rng) {
+  StageLayout layout{{0}};
+  const auto ranks = 1 + static_cast<std::int32_t>(rng.below(3));
+  if (ranks > 1 && rng.below(3) == 0) layout.placement = StagePlacement::looped(ranks, 2);
+  for (std::int32_t stages = ranks * layout.placement.stages_per_rank(); stages > 0; --stages)
+    layout.layer_begin.push_back(layout.layer_begin.back() + 1 +
+                                 static_cast<std::int32_t>(rng.below(2)));
+  layout.spread_vocabulary = ranks > 1 && rng.below(3) == 0;
+  return layout;
+}
+
 inline RandomJob random_job(Rng& rng) {
   RandomJob job;
   Costs& cost = job.cost;
@@ -60,16 +72,8 @@ inline RandomJob random_job(Rng& rng) {
   for (int k = 0; k < 3; ++k)
     cost.merge.push_back(
         {{500 * rng.uniform(), 10 * rng.uniform()}, {500 * rng.uniform(), 20 * rng.uniform()}});
-  job.layout.layer_begin = {0};
-  const std::uint64_t ranks = 1 + rng.below(3);
-  if (ranks > 1 && rng.below(3) == 0)
-    job.layout.placement = StagePlacement::looped(static_cast<std::int32_t>(ranks), 2);
-  for (auto stages = ranks * static_cast<std::uint64_t>(job.layout.placement.stages_per_rank());
-       stages > 0; --stages)
-    job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
-                                     static_cast<std::int32_t>(rng.below(2)));
+  job.layout = random_layout(rng);
   cost.shape.num_layers = job.layout.layer_begin.back();
-  job.layout.spread_vocabulary = ranks > 1 && rng.below(3) == 0;
   job.replicas = 1 + static_cast<std::int32_t>(rng.below(8));
   while (2 * job.most_merged <= job.replicas && rng.below(3) > 0) job.most_merged *= 2;
   job.granularity =
