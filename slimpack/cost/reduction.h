@@ -25,7 +25,8 @@ namespace slimpack {
 [[nodiscard]] Link reduction_link(const LinkMap& links, const NodePlacement& placement);
 
 /// Nanoseconds from a rank's last action until all of its gradients are reduced. `last_backward`:
-/// nanoseconds of that action if it sends nothing, else 0: a rank sends before it reduces. In it
+/// nanoseconds of that action if it sends nothing to other stages or replicas, else 0: a rank sends
+/// before it reduces (packflow/step/rank_step.cpp). In it
 /// the stage's layers take equal parts, the last layer first; the head's bucket counts as complete
 /// with the first of them, the embedding's with the end. A bucket waits for the one before it, and
 /// the first for reductions that take `before` (those of the rank's other stages). 0 with one

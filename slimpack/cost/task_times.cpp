@@ -326,8 +326,16 @@ double other_reductions(const Costs& cost, const StageLayout& layout, std::int32
   return all;
 }
 
+/// Whether the first stage's last backward sends nothing: not what the embedding takes where the
+/// vocabulary is spread, nor keys, queries or rows to the other replicas of its group. These may
+/// have another MicroPack before they reduce, so none begins until it has sent everything.
+bool sends_nothing_last(const StageLayout& layout, const PackPlan& packs) {
+  return !layout.spread_vocabulary && !packs.backward.empty() &&
+         packs.backward.back().replicas == 1;
+}
+
 void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
-                  const Replication& replication) {
+                  const PackPlan& packs, const Replication& replication) {
   for (std::int32_t r = 0; r < layout.ranks(); ++r) {
     const StageId first = layout.placement.stage(r, 0);
     if (cost.autograd) {
@@ -340,8 +348,7 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
       return rounded(reduction_after(cost, layout, first, replicas, last_of(actions), others));
     };
     // Later stages send what their last backward gives before they reduce.
-    // Where the vocabulary is spread, the embedding's gradient comes last.
-    const bool hides = r == 0 && !layout.spread_vocabulary;
+    const bool hides = r == 0 && sends_nothing_last(layout, packs);
     times.reduce.push_back(left_after(hides ? times.backward.front() : std::vector<Nanos>()));
     if (!times.weight_gradient.empty())
       times.reduce_after_weights.push_back(left_after(times.weight_gradient[first.index()]));
@@ -430,7 +437,7 @@ TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, co
           cost, layout, pass, runs_forward_packs(pass) ? forward : backward, replication);
   times.forward_transfer = transfer_times(cost, forward);
   times.backward_transfer = transfer_times(cost, backward);
-  add_step_end(times, cost, layout, replication);
+  add_step_end(times, cost, layout, packs, replication);
   require_countable(times, cost, replication.replicas);
   return times;
 }

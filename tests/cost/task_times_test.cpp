@@ -209,6 +209,31 @@ TEST(TaskTimes, CountWhatTheLastBackwardDoesNotHideOfTheReduction) {
   EXPECT_EQ(times.least_reduce(1), Nanos(1828 + 1511));
 }
 
+// A rank begins to reduce in its last action only if that sends nothing to other stages or replicas
+// (compute in packflow/step/rank_step.cpp), because a device that synchronises waits for the others
+// from then on. A merged backward sends to its group in every layer; weight gradients send nothing.
+TEST(TaskTimes, OfAMergedLastBackwardHideNothingOfTheReduction) {
+  RecomputingCosts cost{round_model_of_replicas()};
+  const Replication replication{.replicas = 2};
+  const StageLayout one_stage{{0, 3}};
+  PackPlan packs;
+  packs.forward = {{{slice(0, 0, 1)}}, {{slice(1, 0, 100)}, 2}};
+  packs.backward = {{{slice(0, 0, 1)}}, {{slice(1, 0, 100)}, 2}};
+  // All buckets after its end: 517 of the head, 1511 of each layer, 507 of the embedding.
+  TaskTimes times = task_times(cost, one_stage, packs, replication);
+  EXPECT_EQ(times.reduce[0], Nanos(517 + 3 * 1511 + 507));
+  // A merged one before the last changes nothing (CountWhatTheLastBackwardDoesNotHide…).
+  std::swap(packs.backward[0], packs.backward[1]);
+  times = task_times(cost, one_stage, packs, replication);
+  EXPECT_EQ(times.reduce[0], Nanos(1511 + 507));
+  std::swap(packs.backward[0], packs.backward[1]);
+  // Its weight gradients alone hide 200 ns a layer: head and last layer −400 + 517 + 1511 = 1628.
+  cost.weight_gradient = {200, 0};
+  times = task_times(cost, one_stage, packs, replication);
+  EXPECT_EQ(times.reduce[0], Nanos(517 + 3 * 1511 + 507));
+  EXPECT_EQ(times.reduce_after_weights[0], Nanos(1628 + 2 * 1511 + 507));
+}
+
 TEST(TaskTimes, RefuseAMergingThatTheCostModelDoesNotKnow) {
   PackPlan packs;
   packs.forward = {{{slice(0, 0, 8)}, 8}};
