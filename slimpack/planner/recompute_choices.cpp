@@ -41,6 +41,22 @@ LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequen
   return policy;
 }
 
+/// Whether the first keeps less than the other without taking longer. Rows that wait in host memory
+/// take that instead.
+bool beats(const LayerPolicy& a, const LayerPolicy& b) {
+  return a.recompute != Recompute::kOffload && a.bytes < b.bytes && a.time <= b.time;
+}
+
+/// The policies that no other one beats, in their order.
+std::vector<LayerPolicy> unbeaten(const std::vector<LayerPolicy>& policies) {
+  std::vector<LayerPolicy> out;
+  for (const LayerPolicy& policy : policies)
+    if (std::ranges::none_of(policies,
+                             [&](const LayerPolicy& other) { return beats(other, policy); }))
+      out.push_back(policy);
+  return out;
+}
+
 RecomputeByLayer mixture(const StageLayout& layout, Recompute weak, Recompute strong,
                          std::int32_t strong_layers) {
   RecomputeByLayer recompute;
@@ -88,12 +104,13 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
   std::vector<LayerPolicy> policies;
   const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
   const WholeSequences sequences(lengths);
-  for (const Recompute recompute : choices.recompute) {
-    const LayerPolicy& policy =
-        policies.emplace_back(layer_policy(job.layout, sequences, cost, recompute));
+  for (const Recompute recompute : choices.recompute)
+    policies.push_back(layer_policy(job.layout, sequences, cost, recompute));
+  policies = unbeaten(policies);
+  for (const LayerPolicy& policy : policies) {
     const auto all = static_cast<double>(layers);
     out.push_back(
-        {RecomputeByLayer(layers, recompute), false, policy.time * all, policy.bytes * all});
+        {RecomputeByLayer(layers, policy.recompute), false, policy.time * all, policy.bytes * all});
   }
   // Under autograd a graph is kept by all layers or by none, and its bytes are not those of rows.
   if (choices.mixed_recompute && !cost.autograd) {

@@ -18,8 +18,10 @@ struct RecomputeChoice {
   bool operator==(const RecomputeChoice&) const = default;
 };
 
-/// Each policy that the choices allow, for all layers; and mixtures, where layers may differ. They
-/// come in the order of the time that these sequences take, shortest first. Mixtures are made so:
+/// Each policy that the choices allow, for all layers, but none that takes as long as another one
+/// and keeps more (kNothing on a GPU whose fused kernels give what kElementwise computes again);
+/// and mixtures, where layers may differ. They come in the order of the time that these sequences
+/// take, shortest first. Mixtures are made so:
 /// 1. A policy is left out when a mixture of two others is as good in both respects: the bytes that
 ///    a token keeps on the device, and the time. Bytes and time of a mixture lie between those of
 ///    its parts, so mixtures with that policy are not needed either.

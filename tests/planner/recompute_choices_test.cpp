@@ -55,6 +55,30 @@ TEST(RecomputeChoices, AreThePoliciesAllowedWhereLayersMayNotDiffer) {
                                      RecomputeByLayer(6, R::kFull)));
 }
 
+TEST(RecomputeChoices, KeepNothingThatTakesNoTimeAway) {
+  // As on a GPU whose fused kernels give what kElementwise computes again: it takes as long as
+  // kNothing, and keeps less.
+  Asked asked(2);
+  const auto has = [&](R policy) {
+    const auto choices = asked.choices();
+    return std::ranges::any_of(choices, [&](const RecomputeByLayer& choice) {
+      return std::ranges::find(choice, policy) != choice.end();
+    });
+  };
+  EXPECT_TRUE(has(R::kNothing));
+  asked.cost.elementwise = {};
+  EXPECT_FALSE(has(R::kNothing));
+  EXPECT_EQ(asked.choices().front(), RecomputeByLayer(6, R::kElementwise));
+  // Rows in host memory take that: however fast, they leave the others their place.
+  asked.cost.host_per_byte = 1e-9;
+  asked.request.recompute = known_recomputations(asked.cost);
+  for (const R policy : {R::kElementwise, R::kMlp, R::kFull, R::kOffload})
+    EXPECT_TRUE(has(policy)) << to_string(policy);
+  // What is asked for is taken, whatever it costs.
+  asked.request.recompute = {R::kNothing};
+  EXPECT_TRUE(has(R::kNothing));
+}
+
 TEST(RecomputeChoices, AreCheapestFirstAndEachOnlyOnce) {
   const Asked asked(2);
   const auto choices = asked.choices();
@@ -88,7 +112,11 @@ TEST(RecomputeChoices, MixTwoPoliciesWithTheStrongerOnTheFirstLayersOfEveryStage
 }
 
 TEST(RecomputeChoices, LeaveMixturesOutWhereAStageHasOneLayer) {
-  EXPECT_EQ(Asked(6).choices().size(), Asked(6).request.recompute.size());
+  // Running attention again takes longer here than the MLP, and keeps more.
+  EXPECT_THAT(
+      Asked(6).choices(),
+      ::testing::ElementsAre(RecomputeByLayer(6, R::kNothing), RecomputeByLayer(6, R::kElementwise),
+                             RecomputeByLayer(6, R::kMlp), RecomputeByLayer(6, R::kFull)));
 }
 
 TEST(RecomputeChoices, MixNothingThatOtherMixturesBeat) {
