@@ -27,6 +27,7 @@
 #include "slimpack/data/lengths.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/activation_budget.h"
@@ -172,8 +173,7 @@ nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
   const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100-fa2.toml");
   nlohmann::json json = job_figures(a, shape, lengths);
   json["hardware"] = hardware.name;
-  Costs cost = cost_from_hardware(shape, Dtype::kBf16, hardware);
-  cost.gpu = gpu_memory(hardware);
+  const Costs cost = with_gpu(cost_from_hardware(shape, Dtype::kBf16, hardware), hardware);
   for (const NamedPlan& plan : plans_of(lengths, cost, a))
     json["ways"].push_back(predicted_figures(plan.name, plan.planned));
   return json;
@@ -186,7 +186,10 @@ nlohmann::json measure(const Arguments& a, const ModelShape& shape, const Sequen
                          .context = Tokens(a.context),
                          .device = device,
                          .deterministic = a.deterministic};
-  if (!device.is_cpu()) profile.gpu = gpu_memory(HardwareSpec());
+  if (!device.is_cpu()) {
+    profile.gpu = gpu_memory(HardwareSpec());
+    profile.gpu->fused_kernels = fused::are_there_on(device);
+  }
   const Costs cost = profile_costs(profile);
   EngineOptions options;
   options.shape = shape;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include "bench/operator_steps.h"
 
@@ -49,18 +50,27 @@ KindBytes by_kind(const OperatorCounts& operators) {
 /// Bytes by pass, forward first.
 using Passes = std::array<KindBytes, 2>;
 
-/// Bytes of each token of a document, on the last of so many stages of a model of two layers at
-/// most. That stage runs forward and backward of a shorter document, then those of a longer one.
-/// The third document is there because an action ends where the next one begins.
-Passes of_a_token(OperatorCase c, std::int64_t layers, std::int32_t stages) {
+/// Bytes of each token of a document, and what does not grow with tokens.
+struct StageBytes {
+  Passes token, whole;
+};
+
+/// Of the last of so many stages of a model of two layers at most. That stage runs forward and
+/// backward of a shorter document, then those of a longer one. The third document is there because
+/// an action ends where the next one begins.
+StageBytes of_a_stage(OperatorCase c, std::int64_t layers, std::int32_t stages) {
   c.stages = stages;
   c.lengths = {kShort, kLong, kShort};
   const Moments moments = count_step(c, layers);
-  const auto bytes = [&](std::size_t action) {
-    return by_kind(cost_of(moments, stages - 1, action).operators);
-  };
-  const double a_token = 1 / static_cast<double>((kLong - kShort).count());
-  return {a_token * (bytes(2) - bytes(0)), a_token * (bytes(3) - bytes(1))};
+  StageBytes sum;
+  for (std::size_t pass = 0; pass < 2; ++pass) {
+    const auto bytes = [&](std::size_t pack) {
+      return by_kind(cost_of(moments, stages - 1, 2 * pack + pass).operators);
+    };
+    sum.token[pass] = 1 / static_cast<double>((kLong - kShort).count()) * (bytes(1) - bytes(0));
+    sum.whole[pass] = bytes(0) - static_cast<double>(kShort.count()) * sum.token[pass];
+  }
+  return sum;
 }
 
 OperatorCase small_vocabulary(const ModelShape& shape, Recompute recompute) {
@@ -74,23 +84,26 @@ OperatorCase small_vocabulary(const ModelShape& shape, Recompute recompute) {
 
 LayerBytes count_layer_bytes(const ModelShape& shape, Recompute recompute) {
   const OperatorCase c = small_vocabulary(shape, recompute);
-  const Passes one = of_a_token(c, 1, 1), two = of_a_token(c, 2, 1);
+  const Passes one = of_a_stage(c, 1, 1).token, two = of_a_stage(c, 2, 1).token;
   return {two[0] - one[0], two[1] - one[1]};
 }
 
-KindBytes count_head_bytes(const ModelShape& shape) {
+HeadBytes count_head_bytes(const ModelShape& shape) {
   OperatorCase c = small_vocabulary(shape, Recompute::kElementwise);
   const LayerBytes layer = count_layer_bytes(shape, c.recompute);
   // The last stage has one layer and the head; the first one has the embedding.
-  const auto head = [&](std::int64_t vocabulary) {
+  const auto last_stage = [&](std::int64_t vocabulary) {
     c.shape.vocab_size = vocabulary;
-    const Passes last = of_a_token(c, 2, 2);
-    return last[0] + last[1] - layer.forward - layer.backward;
+    const StageBytes last = of_a_stage(c, 2, 2);
+    return std::pair(last.token[0] + last.token[1] - layer.forward - layer.backward,
+                     last.whole[0] + last.whole[1]);
   };
-  const KindBytes small = head(kSmall), large = head(kLarge);
-  const double steps =
-      static_cast<double>(shape.vocab_size - kSmall) / static_cast<double>(kLarge - kSmall);
-  return small + steps * (large - small);
+  const auto [small, small_whole] = last_stage(kSmall);
+  const auto [large, large_whole] = last_stage(kLarge);
+  const double a_word = 1 / static_cast<double>(kLarge - kSmall);
+  const auto words = static_cast<double>(shape.vocab_size);
+  return {small + a_word * (words - static_cast<double>(kSmall)) * (large - small),
+          words * a_word * (large_whole - small_whole)};
 }
 
 }  // namespace slimpack

@@ -17,11 +17,17 @@ struct LayerBytes {
   KindBytes forward, backward;
 };
 
+/// `block`: what each block of rows that the head runs in moves besides, in proportion to the
+/// vocabulary: its matrix and the sums of its gradient.
+struct HeadBytes {
+  KindBytes token, block;
+};
+
 /// Bytes of one decoder layer under `recompute`, and of last norm, head and loss in both passes.
 /// They count a step of whole documents of a model of `shape` in bf16 on the pretended device.
 /// Differences between layers and between documents leave what grows with both, so weights do not
-/// count. Take seconds, and memory for two layers of the model.
+/// count for a token. Take seconds, and memory for two layers of the model.
 [[nodiscard]] LayerBytes count_layer_bytes(const ModelShape& shape, Recompute recompute);
-[[nodiscard]] KindBytes count_head_bytes(const ModelShape& shape);
+[[nodiscard]] HeadBytes count_head_bytes(const ModelShape& shape);
 
 }  // namespace slimpack

@@ -149,14 +149,15 @@ void print_bytes(const Arguments& a) {
     of_policy["backward"] = add(policy, "layer, backward", layer.backward);
     json["layer_bytes_per_token"][policy] = layer.forward.elementwise + layer.backward.elementwise;
   }
-  const KindBytes head = count_head_bytes(shape);
-  json["head"] = add("any", "head", head);
-  json["head_bytes_per_token"] = head.elementwise;
+  const HeadBytes head = count_head_bytes(shape);
+  json["head"] = add("any", "head", head.token);
+  json["head_bytes_per_token"] = head.token.elementwise;
+  json["head_bytes_per_block"] = head.block.products;
   fmt::print(
       "KB that operators read and write for a token, by layer and pass, as on a GPU; the\n"
       "head is last norm, head and loss in both passes. Fusing removes elementwise ones\n"
-      "alone. {}\n\n{}",
-      std::filesystem::path(a.model).filename().string(), table.text());
+      "alone. {}\n\n{}\nThe products of each block of the head's rows move {:.1f} MB besides.\n",
+      std::filesystem::path(a.model).filename().string(), table.text(), head.block.products / 1e6);
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
 }
 

@@ -4,6 +4,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/link_costs.h"
 #include "slimpack/cost/memory_model.h"
 #include "slimpack/cost/node_placement.h"
@@ -125,22 +126,36 @@ void set_embedding(Costs& cost, const Job& job) {
   cost.embedding_backward.per_token = (job.element() + 2 * job.accumulator()) * row;
 }
 
+double rows_of(Tokens block) {
+  return static_cast<double>(block.count());
+}
+
+/// With the part of the vocabulary that one tensor-parallel rank has.
+ModelShape head_of_rank(const Job& job) {
+  ModelShape own = job.shape;
+  own.vocab_size = std::max<std::int64_t>(1, own.vocab_size / job.placement.tensor);
+  return own;
+}
+
+/// What each block of the head's rows takes, however few there are: it reads the matrix forward and
+/// backward and reads and writes the sums of its gradient.
+double block_nanos(const Job& job) {
+  const auto weights = static_cast<double>(job.shape.embedding_parameters());
+  return 2 * job.reading(weights) + job.adding(weights);
+}
+
 /// The last stage's head. Its forward runs inside the backward pass, so its input is gathered once
-/// for both, and the input's gradient is scattered once. It runs in blocks of rows, and each block
-/// reads the matrix forward and backward and reads and writes the sums of its gradient. Of a
+/// for both, and the input's gradient is scattered once. It runs in blocks of rows. Of a
 /// MicroPack's last block half is empty, on average.
 void set_head(Costs& cost, const Job& job) {
   const Tokens one(1);
   const Flops flops =
       head_flops(job.shape, one, Pass::kForward) + head_flops(job.shape, one, Pass::kBackward);
-  ModelShape own = job.shape;
-  own.vocab_size = std::max<std::int64_t>(1, own.vocab_size / job.placement.tensor);
-  const auto rows = static_cast<double>(head_block(own, DeviceKind::kCuda).count());
-  const auto weights = static_cast<double>(job.shape.embedding_parameters());
-  const double block = 2 * job.reading(weights) + job.adding(weights);
+  const double block = block_nanos(job);
   cost.head_backward.per_pack = job.hardware.backward_overhead_us * kNanosPerMicro + block / 2;
   cost.head_backward.per_token =
-      flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp + block / rows;
+      flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp +
+      block / rows_of(head_block(head_of_rank(job), DeviceKind::kCuda));
 }
 
 /// What a group of replicas computes more in one pass of a layer, as
@@ -225,6 +240,25 @@ Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype, const HardwareS
   cost.memory = hardware.memory_bytes;
   cost.peak_flops = hardware.peak_flops;
   add_link_costs(cost, hardware, job.placement, context);
+  return cost;
+}
+
+Costs with_gpu(Costs cost, const HardwareSpec& hardware) {
+  cost.gpu = gpu_memory(hardware);
+  bool fused_head = true;
+  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+    LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);
+    widths.run_on(*cost.gpu);
+    LayerCosts& layer = kind == 0 ? cost : cost.more_kinds[kind - 1];
+    if (!widths.elementwise_again()) layer.elementwise = {};
+    fused_head = fused_head && widths.fused_head;
+  }
+  if (!fused_head) return cost;
+  const Job job{cost.shape, cost.shape.layer(0), cost.dtype, hardware, {.tensor = cost.tp}};
+  const ModelShape own = head_of_rank(job);
+  cost.head_backward.per_token -=
+      block_nanos(job) *
+      (1 / rows_of(head_block(own, DeviceKind::kCuda)) - 1 / rows_of(fused_head_block(own)));
   return cost;
 }
 

@@ -180,7 +180,8 @@ json gpu_to_json(const GpuMemory& gpu) {
           {"context_bytes", gpu.context.count()},
           {"allocator_page_bytes", gpu.allocator_page.count()},
           {"peer_buffer_bytes", gpu.peer_buffers.count()},
-          {"flash_attention", gpu.flash_attention}};
+          {"flash_attention", gpu.flash_attention},
+          {"fused_kernels", gpu.fused_kernels}};
 }
 
 /// Figures so small that their products fit into 64 bits.
@@ -191,7 +192,8 @@ GpuMemory gpu_field(const JsonFields& f) {
           Bytes(f.integer("allocator_page_bytes", 0, kMostBytes)),
           Bytes(f.integer("peer_buffer_bytes", 0, kMostBytes)),
           static_cast<std::int32_t>(
-              f.integer("flash_attention", kFirstFlashRelease, kLastFlashRelease))};
+              f.integer("flash_attention", kFirstFlashRelease, kLastFlashRelease)),
+          f.boolean("fused_kernels")};
 }
 
 json measured_on_to_json(const MeasuredOn& on) {

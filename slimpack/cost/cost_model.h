@@ -173,6 +173,11 @@ struct RecomputingCosts : Costs {
                                        std::int32_t most_replicas = 1, std::int32_t stages = 1,
                                        const ContextParallel& context = {});
 
+/// Costs of cost_from_hardware where each rank has a GPU. Where fused kernels run
+/// (LayerWidths::run_on), the head's blocks are larger, and layers that keep everything save
+/// nothing.
+[[nodiscard]] Costs with_gpu(Costs cost, const HardwareSpec& hardware);
+
 /// Costs that were measured where messages take no time, with the time that they take over links:
 /// those of cost_from_hardware.
 [[nodiscard]] Costs with_links(Costs measured, const HardwareSpec& links,

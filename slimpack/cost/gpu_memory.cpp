@@ -5,8 +5,8 @@
 namespace slimpack {
 
 GpuMemory gpu_memory(const HardwareSpec& hardware) {
-  return {hardware.multiprocessors, hardware.context_bytes, hardware.allocator_page_bytes,
-          hardware.peer_buffer_bytes, hardware.flash_attention};
+  return {hardware.multiprocessors,   hardware.context_bytes,   hardware.allocator_page_bytes,
+          hardware.peer_buffer_bytes, hardware.flash_attention, hardware.fused_kernels};
 }
 
 std::int64_t GpuGroups::node_peers() const {

@@ -1,4 +1,5 @@
-// What a rank's GPU holds beside the tensors that the memory model counts.
+// A rank's GPU: what it holds beside the tensors that the memory model counts, and which kernels
+// run.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@ struct GpuMemory {
   Bytes allocator_page;  ///< what libtorch's allocator leaves unfilled for each of its queues
   Bytes peer_buffers;    ///< NCCL's, for each rank of the node in each group
   std::int32_t flash_attention = kFirstFlashRelease;  ///< the release that runs
+  bool fused_kernels = true;  ///< whether the build has them (packflow/fused)
 
   bool operator==(const GpuMemory&) const = default;
 };

@@ -139,10 +139,8 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
     stores.close(w, s, lengths[s.sequence.index()]);
   }
   const std::int64_t slices = attention_backward_transient(w, pack, lengths, exchange);
-  // libtorch's kernel for GPUs takes dy ⊙ n in the accumulate type beside dx.
-  const std::int64_t normalize_heads =
-      w.fused ? w.q / w.element * w.accumulator + w.q : w.normalize_backward(w.q);
-  const std::int64_t undo = w.shape.qk_norm ? tokens * (normalize_heads + (q_is_row ? w.q : 0)) : 0;
+  const std::int64_t undo =
+      w.shape.qk_norm ? tokens * (w.normalize_backward(w.q) + (q_is_row ? w.q : 0)) : 0;
   const std::int64_t output =
       held + tokens * w.gathered +
       std::max(put_off.any() ? 0 : w.weight(tokens, w.shape.hidden_size, w.shape.q_width()),
@@ -190,7 +188,7 @@ std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens bl
   const std::int64_t rows = std::min(tokens, block.count());
   const std::int64_t logits = rows * w.accumulator * w.shape.vocab_size;
   const std::int64_t softmax = 2 * logits;  // log-sum-exp works on a copy
-  if (w.fused_head()) return fused_head_transient(w, tokens, rows);
+  if (w.fused_head) return fused_head_transient(w, tokens, rows);
   // The gradient of the logits takes their place, or, where it is rounded, is another tensor.
   const std::int64_t dlogits = rows * w.element * w.shape.vocab_size;
   const std::int64_t rounding = w.rounded ? logits + dlogits : 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "slimpack/cost/flash_transients.h"
+
 namespace slimpack {
 namespace {
 
@@ -66,6 +68,15 @@ LayerWidths::LayerWidths(const DecoderShape& s, std::size_t kind, Dtype d, std::
   mlp_extra = share_of(accumulator * layer.experts, tp) + output_norm;
   copies = share_of(element * layer.experts_per_token * layer.hidden_size, tp);
   row += attention_extra + mlp_extra;
+}
+
+void LayerWidths::run_on(const GpuMemory& gpu) {
+  if (!rounded) return;
+  if (flash_takes(shape.head_dim)) multiprocessors = gpu.multiprocessors;
+  flash_release = gpu.flash_attention;
+  fused = flash() && gpu.fused_kernels && fused_kernels_take(shape);
+  fused_head = flash() && gpu.fused_kernels && fused_head_takes(shape);
+  if (fused) rstd = 0;  // backward computes it again
 }
 
 std::int64_t LayerWidths::kept(Recompute recompute) const {

@@ -7,6 +7,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/context_travel.h"
+#include "slimpack/cost/gpu_memory.h"
 #include "slimpack/spec/decoder_shape.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
@@ -35,6 +36,14 @@ struct LayerWidths {
   /// docs/models.md.
   LayerWidths(const DecoderShape& s, std::size_t kind, Dtype d, std::int32_t tp);
 
+  /// Counts what kernels for GPUs take, of tensors in bf16; those of wider numbers are libtorch's.
+  void run_on(const GpuMemory& gpu);
+
+  /// Whether backward with kElementwise computes anything that it does not with kNothing. Fused
+  /// kernels give norms and silu(gate) ⊙ up while they compute gradients; norms of q and k are
+  /// libtorch's.
+  [[nodiscard]] bool elementwise_again() const { return !fused || shape.qk_norm; }
+
   /// What forward keeps on the device for backward.
   [[nodiscard]] std::int64_t kept(Recompute recompute) const;
   /// The part of kept() that backward copies if it lies in several forward MicroPacks: all but gate
@@ -53,13 +62,15 @@ struct LayerWidths {
   [[nodiscard]] TravelWidths travel() const { return {q, k, lse, gradients(), comm}; }
 
   /// The peak of rms_normalize beyond its input: the result; or, if it is rounded, input and result
-  /// in the accumulate type.
+  /// in the accumulate type, but for libtorch's kernel for GPUs.
   [[nodiscard]] std::int64_t normalize(std::int64_t width) const {
-    return rounded ? 2 * width / element * accumulator : width;
+    return rounded && !flash() ? 2 * width / element * accumulator : width;
   }
   /// The peak of rms_norm_backward beyond dy and n: dy ⊙ n and dx, and one operand in the
-  /// accumulate type if dx is rounded.
+  /// accumulate type if dx is rounded. libtorch's kernel for GPUs takes dy ⊙ n in that type and
+  /// gives dx.
   [[nodiscard]] std::int64_t normalize_backward(std::int64_t width) const {
+    if (flash()) return width / element * accumulator + width;
     return (rounded ? 3 : 2) * width / element * accumulator;
   }
   /// Widened copies of both operands for the gradient of a rows × columns weight over `tokens`
@@ -91,8 +102,6 @@ struct LayerWidths {
   /// attend to a prefix. Heads that share a key head are folded, unless there are many queries.
   [[nodiscard]] std::int64_t folded_heads(Tokens queries) const;
 
-  /// Whether the loss runs in fused kernels, which take the logits as they are.
-  [[nodiscard]] bool fused_head() const { return flash() && fused_head_takes(shape); }
   /// Whether attention runs in FlashAttention (flash_transients.h).
   [[nodiscard]] bool flash() const { return multiprocessors > 0; }
 
@@ -116,6 +125,7 @@ struct LayerWidths {
   CpCommType comm = CpCommType::kDirect;            ///< between replicas that share sequences
   bool kernel_bytes = true;  ///< whether what the attention kernel takes for itself counts
   bool fused = false;        ///< whether fused kernels run (packflow/fused/fused.h)
+  bool fused_head = false;   ///< whether the loss runs in them, which take the logits as they are
 };
 
 }  // namespace slimpack

@@ -9,7 +9,6 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/autograd_memory.h"
-#include "slimpack/cost/flash_transients.h"
 #include "slimpack/cost/held_packs.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
@@ -63,13 +62,10 @@ std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted:
   std::vector<LayerWidths> widths;
   for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
     widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp).comm = cost.cp_comm_type;
-  if (!cost.gpu || cost.dtype != Dtype::kBf16) return widths;
+  if (!cost.gpu) return widths;
   for (LayerWidths& w : widths) {
-    if (flash_takes(w.shape.head_dim)) w.multiprocessors = cost.gpu->multiprocessors;
-    w.flash_release = cost.gpu->flash_attention;
+    w.run_on(*cost.gpu);
     w.kernel_bytes = counted >= Counted::kKernels;
-    w.fused = w.flash() && fused_kernels_take(w.shape);
-    if (w.fused) w.rstd = 0;  // backward computes it again
   }
   return widths;
 }
@@ -180,7 +176,7 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
   const auto segments = regroup(held.packs);
-  const Tokens block = w.fused_head()
+  const Tokens block = w.fused_head
                            ? fused_head_block(w.shape)
                            : head_block(w.shape, cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
   std::vector<RowsFrom> rows;

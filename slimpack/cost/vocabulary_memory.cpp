@@ -14,7 +14,7 @@ void add_vocabulary(TaskBytes& bytes, LayerWidths widths, const PackPlan& held, 
   widths.shape.vocab_size = share_of(widths.shape.vocab_size, ranks);
   widths.gathered = rows;
   const Tokens block =
-      widths.fused_head() ? fused_head_block(widths.shape) : head_block(widths.shape, device);
+      widths.fused_head ? fused_head_block(widths.shape) : head_block(widths.shape, device);
   constexpr std::int64_t kIndex = sizeof(std::int64_t);
   const auto peaks = [&](const std::vector<MicroPack>& packs, auto peak_of) {
     std::vector<Bytes> out;

@@ -60,7 +60,7 @@ std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape
   Costs cost =
       cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
                          config.parallel.dp, config.parallel.pp, config.parallel.context());
-  cost.gpu = gpu_memory(*config.hardware);
+  if (config.train.device == DeviceKind::kCuda) cost = with_gpu(std::move(cost), *config.hardware);
   cost.zero = config.parallel.zero;
   return on_device(std::move(cost), config.train.device);
 }

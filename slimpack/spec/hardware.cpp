@@ -9,7 +9,7 @@ namespace slimpack {
 
 std::span<const HardwareField> hardware_fields() {
   using H = HardwareSpec;
-  static constexpr std::array<HardwareField, 24> kFields{{
+  static constexpr std::array<HardwareField, 25> kFields{{
       {"peak_flops", &H::peak_flops, false, "denominator of MFU"},
       {"linear_flops", &H::linear_flops, false, "achieved FLOP/s of large matrix products"},
       {"linear_half_rows", &H::linear_half_rows, true,
@@ -28,6 +28,8 @@ std::span<const HardwareField> hardware_fields() {
       {"multiprocessors", &H::multiprocessors, false, "of one GPU"},
       {"flash_attention", &H::flash_attention, false,
        "release of FlashAttention that runs: 2, 3 or 4"},
+      {"fused_kernels", &H::fused_kernels, true,
+       "whether the build has the fused kernels; else libtorch's operators run"},
       {"context_bytes", &H::context_bytes, false, "of CUDA on one GPU, with all kernels loaded"},
       {"allocator_page_bytes", &H::allocator_page_bytes, false,
        "that libtorch's allocator leaves unfilled"},
@@ -60,6 +62,9 @@ bool in_range(Bytes value) {
 }
 bool in_range(std::int32_t value) {
   return value > 0;
+}
+bool in_range(bool) {
+  return true;
 }
 
 double number(double value) {

@@ -38,6 +38,8 @@ struct HardwareSpec {
   std::int32_t multiprocessors = 132;
   /// The release of FlashAttention that runs: what it takes for itself depends on it.
   std::int32_t flash_attention = 2;
+  /// Whether the build has the fused kernels; else libtorch's operators run.
+  bool fused_kernels = true;
   /// What CUDA takes for itself, with all kernels loaded.
   Bytes context_bytes{1'440'000'000};
   /// What libtorch's allocator leaves unfilled at the ends of its segments: a page of each.
@@ -65,7 +67,9 @@ struct HardwareSpec {
 /// One figure of HardwareSpec: its name in files, its place, its rule and its meaning.
 struct HardwareField {
   std::string_view name;
-  std::variant<double HardwareSpec::*, Bytes HardwareSpec::*, std::int32_t HardwareSpec::*> figure;
+  std::variant<double HardwareSpec::*, Bytes HardwareSpec::*, std::int32_t HardwareSpec::*,
+               bool HardwareSpec::*>
+      figure;
   bool may_be_zero;
   std::string_view about;
 };

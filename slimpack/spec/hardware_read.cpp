@@ -53,6 +53,17 @@ Kind kind(std::int32_t HardwareSpec::*figure, bool) {
           [=](const HardwareSpec& h) { return fmt::format("{}", h.*figure); }};
 }
 
+Kind kind(bool HardwareSpec::*figure, bool) {
+  const std::string rule = "true or false";
+  return {rule,
+          [=](HardwareSpec& h, const ConfigEntry& e) {
+            const auto* flag = std::get_if<bool>(&e.value);
+            if (flag == nullptr) refuse(e, rule);
+            h.*figure = *flag;
+          },
+          [=](const HardwareSpec& h) { return fmt::format("{}", h.*figure); }};
+}
+
 Kind name_kind() {
   const std::string rule = "a text";
   return {rule,

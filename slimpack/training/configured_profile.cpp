@@ -7,6 +7,7 @@
 #include "slimpack/base/human.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
 
 namespace slimpack {
@@ -36,6 +37,7 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
     const KernelChoice kernel = attention_kernel(
         options.device, options.dtype, attention_heads(tensor_parallel_part(shape, p.tp)));
     if (kernel.flash_release > 0) options.gpu->flash_attention = kernel.flash_release;
+    options.gpu->fused_kernels = fused::are_there_on(options.device);
   }
   options.deterministic = config.train.same_bits();
   options.most_merged = std::min(config.plan.most_merged, p.dp);

@@ -54,6 +54,9 @@ std::string difference(const Costs& cost, const ProfileOptions& options) {
   if (cost.gpu && options.gpu && cost.gpu->flash_attention != options.gpu->flash_attention)
     return fmt::format("it is of FlashAttention-{}, this run takes FlashAttention-{}",
                        cost.gpu->flash_attention, options.gpu->flash_attention);
+  if (cost.gpu && options.gpu && cost.gpu->fused_kernels != options.gpu->fused_kernels)
+    return fmt::format("it is of a build with{} fused kernels, unlike this one",
+                       cost.gpu->fused_kernels ? "" : "out");
   return setting_that_differs(cost.measured_for, options.settings_text());
 }
 

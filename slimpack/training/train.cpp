@@ -14,6 +14,7 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/job/configured_sequences.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
+#include "slimpack/packflow/fused/fused.h"
 #include "slimpack/training/metrics_file.h"
 #include "slimpack/training/step_files.h"
 #include "slimpack/training/step_turns.h"
@@ -49,6 +50,17 @@ std::string attention_text(const KernelChoice& kernel, const Costs& cost) {
       kernel.text, cost.gpu->flash_attention, kernel.flash_release);
 }
 
+/// Which kernels compute what is neither a product nor attention, and whether plans count others.
+std::string elementwise_text(bool fused, const Costs& cost) {
+  const std::string text =
+      fused ? "fused" : "libtorch's: the build found no nvcc (docs/devices.md)";
+  if (!cost.gpu || cost.gpu->fused_kernels == fused) return text;
+  return fmt::format(
+      "{}; plans count {}: set hardware.fused_kernels to {}, or measure again with slimpack "
+      "profile",
+      text, fused ? "libtorch's" : "fused ones", fused);
+}
+
 void describe(TrainingRun& run, const RunConfig& config, TrainingListener& listener) {
   const EngineOptions& options = run.engine().options();
   std::string layers;
@@ -67,6 +79,9 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
                   to_string(options.dtype), to_string(options.clock)));
   if (!options.device.is_cpu()) {
     listener.note("attention", attention_text(run.engine().attention_kernel(), run.cost()));
+    if (options.dtype == Dtype::kBf16)
+      listener.note("elementwise",
+                    elementwise_text(fused::are_there_on(options.device), run.cost()));
     listener.note("model", options.deterministic
                                ? "runs repeat bit by bit, with a slower attention backward"
                                : "runs repeat up to rounding; train.deterministic = true fixes the "

@@ -77,6 +77,12 @@ def test_products_move_the_bytes_that_their_shapes_say(token_bytes):
     assert passes["backward"]["products"] == backward
 
 
+def test_a_block_of_the_heads_rows_moves_its_matrix_and_the_sums_of_its_gradient(token_bytes):
+    """Matrix in bf16 forward and backward, sums in fp32 read and written: what cost_from_hardware
+    counts of a block (OnAGpuFollowsTheKernelsOfTheBuild), whatever the number of rows."""
+    assert token_bytes["head_bytes_per_block"] == (2 * 2 + 2 * 4) * 128256 * 2048
+
+
 def test_fused_kernels_move_the_bytes_that_no_fusion_saves(token_bytes):
     """In bf16, forward + backward: SwiGLU reads or writes 3 + 6 arrays of 8,192. A norm has 2 + 5 of
     the hidden size, as its backward adds a residual and gives n ⊙ w; the last one has 2 + 3. Rope has

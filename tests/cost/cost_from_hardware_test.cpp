@@ -174,6 +174,35 @@ TEST(CostFromHardware, FindsElementwiseWorkInWhatItMoves) {
   EXPECT_DOUBLE_EQ(tenth.elementwise.per_token, 0.1 * 2 * tenth.weight_gradient.per_token);
 }
 
+TEST(CostFromHardware, OnAGpuFollowsTheKernelsOfTheBuild) {
+  HardwareSpec hardware = round_hardware();
+  hardware.linear_half_rows = 100;
+  const auto on_gpu = [&](bool fused, ModelShape shape = llama2_7b(), Dtype dtype = Dtype::kBf16) {
+    hardware.fused_kernels = fused;
+    return with_gpu(cost_from_hardware(shape, dtype, hardware), hardware);
+  };
+  const Costs anywhere = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
+  const Costs libtorch = on_gpu(false), fused = on_gpu(true);
+  EXPECT_FALSE(libtorch.gpu->fused_kernels);
+  EXPECT_EQ(libtorch.elementwise, anywhere.elementwise);
+  EXPECT_EQ(libtorch.head_backward, anywhere.head_backward);
+  // Backward of fused kernels gives what a layer that keeps everything has.
+  EXPECT_EQ(fused.elementwise, EdgeTime());
+  // 32,000 words: blocks of 4,096 rows, fused 16,384. A block reads or writes the matrix six times
+  // as long as 100 rows take: 2 bytes twice, and sums of 4 bytes twice, are 6 · 2.
+  const double block = 6 * 100 * 2 * 32000.0 * 4096 / 400e3;
+  EXPECT_DOUBLE_EQ(libtorch.head_backward.per_token - fused.head_backward.per_token,
+                   block / 4096 - block / 16384);
+  EXPECT_EQ(fused.head_backward.per_pack, libtorch.head_backward.per_pack);
+  // Norms of q and k are libtorch's; so is everything of wider numbers.
+  ModelShape normalised = llama2_7b();
+  normalised.qk_norm = true;
+  EXPECT_EQ(on_gpu(true, normalised).elementwise, anywhere.elementwise);
+  Costs fp32 = on_gpu(true, llama2_7b(), Dtype::kFp32);
+  fp32.gpu.reset();
+  EXPECT_EQ(fp32, cost_from_hardware(llama2_7b(), Dtype::kFp32, hardware));
+}
+
 TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
   Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   EXPECT_EQ(cost.source, "hardware: round");

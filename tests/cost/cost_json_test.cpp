@@ -28,7 +28,7 @@ Costs example() {
   cost.peak_flops = 989e12;
   cost.ranks_per_node = 4;
   cost.zero = 3;
-  cost.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16)};
+  cost.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16), 4, false};
   return cost;
 }
 

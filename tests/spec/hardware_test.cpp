@@ -24,6 +24,8 @@ void set(HardwareSpec& hardware, const HardwareField& field, double value) {
     hardware.** real = value;
   else if (const auto* bytes = std::get_if<Bytes HardwareSpec::*>(&field.figure))
     hardware.** bytes = Bytes(static_cast<std::int64_t>(value));
+  else if (const auto* flag = std::get_if<bool HardwareSpec::*>(&field.figure))
+    hardware.** flag = value != 0;
   else
     hardware.*std::get<std::int32_t HardwareSpec::*>(field.figure) =
         static_cast<std::int32_t>(value);
@@ -31,6 +33,7 @@ void set(HardwareSpec& hardware, const HardwareField& field, double value) {
 
 TEST(Hardware, EachBrokenFigureIsNamed) {
   for (const HardwareField& field : hardware_fields()) {
+    if (std::holds_alternative<bool HardwareSpec::*>(field.figure)) continue;  // never broken
     std::vector<double> bad{-1};
     if (std::holds_alternative<double HardwareSpec::*>(field.figure))
       bad.insert(bad.end(), {std::numeric_limits<double>::infinity(),
@@ -57,10 +60,10 @@ TEST(Hardware, FlashAttentionIsARelease) {
 }
 
 TEST(Hardware, OnlyOverheadsLatenciesAndTheWayToTheHostMayBeZero) {
-  const std::set<std::string_view> may_be_zero{"linear_half_rows",        "attention_slice_us",
-                                               "attention_token_head_ns", "forward_overhead_us",
-                                               "backward_overhead_us",    "node_link_latency_us",
-                                               "link_latency_us",         "host_bandwidth"};
+  const std::set<std::string_view> may_be_zero{
+      "linear_half_rows",    "attention_slice_us",   "attention_token_head_ns",
+      "forward_overhead_us", "backward_overhead_us", "node_link_latency_us",
+      "link_latency_us",     "host_bandwidth",       "fused_kernels"};
   for (const HardwareField& field : hardware_fields()) {
     HardwareSpec hardware;
     set(hardware, field, 0);
@@ -75,8 +78,9 @@ TEST(HardwareFile, SetsWhatItNamesAndKeepsTheOtherDefaults) {
   expected.memory_bytes = Bytes(12'884'901'888);
   expected.ranks_per_node = 4;
   expected.link_latency_us = 0;
+  expected.fused_kernels = false;
   EXPECT_EQ(hardware_from_toml("name = \"mine\"\nlinear_flops = 1e12\nmemory_bytes = \"12GiB\"\n"
-                               "ranks_per_node = 4\nlink_latency_us = 0\n",
+                               "ranks_per_node = 4\nlink_latency_us = 0\nfused_kernels = false\n",
                                "mine.toml"),
             expected);
   EXPECT_EQ(hardware_from_toml("memory_bytes = 12884901888", "f").memory_bytes,
@@ -101,6 +105,7 @@ TEST(HardwareFile, RefusesWhatItDoesNotKnow) {
       {"ranks_per_node = 0", "ranks_per_node is 0, must be an integer from 1 to"},
       {"ranks_per_node = 8.0", "ranks_per_node is 8"},
       {"ranks_per_node = 5000000000", "ranks_per_node is 5000000000"},
+      {"fused_kernels = 1", "fused_kernels is 1, must be true or false"},
       {"linear_flops 3", "f.toml:1: not valid TOML"},
   };
   for (const auto& [text, message] : kBad)

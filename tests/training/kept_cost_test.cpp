@@ -94,6 +94,21 @@ TEST_F(KeptCost, OfOtherSettingsAreMeasuredAnewAndTheFileStays) {
   refused(options, "clock was wall when it was measured, here it is virtual");
 }
 
+TEST_F(KeptCost, OfABuildWithOtherKernelsAreMeasuredAnew) {
+  ProfileOptions options = small_profile();
+  options.gpu = gpu_memory(HardwareSpec());
+  Costs cost = ask(options);
+  cost.gpu = options.gpu;
+  write_file(file, cost_to_json(cost));
+  static_cast<void>(ask(options));
+  EXPECT_FALSE(measured) << told;
+  options.gpu->fused_kernels = false;
+  static_cast<void>(ask(options));
+  EXPECT_TRUE(measured);
+  EXPECT_NE(told.find("it is of a build with fused kernels, unlike this one"), std::string::npos)
+      << told;
+}
+
 TEST_F(KeptCost, OfAnotherMachineOrLibraryAreMeasuredAnew) {
   Costs cost = ask(small_profile());
   cost.measured_on->torch = "1.0.0";

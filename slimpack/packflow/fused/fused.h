@@ -21,7 +21,9 @@ class Library;
 
 namespace slimpack::fused {
 
-/// Whether there are fused kernels where the tensor lies.
+/// Whether there are fused kernels for bf16 on this device.
+[[nodiscard]] bool are_there_on(at::Device device);
+/// Whether there are fused kernels for the tensor, where it lies.
 [[nodiscard]] bool are_there_for(const at::Tensor& like);
 
 /// Whether the kernels take these rows: of SwiGLU or of logits.

@@ -217,6 +217,10 @@ bool are_there_for(const at::Tensor& like) {
          any.hasKernelForDispatchKey(like.options().computeDispatchKey());
 }
 
+bool are_there_on(at::Device device) {
+  return are_there_for(at::empty({0}, at::dtype(at::kBFloat16).device(device)));
+}
+
 bool takes_rows(const at::Tensor& rows) {
   return are_there_for(rows) && rows.size(-1) % 8 == 0 && rows.is_contiguous() && is_aligned(rows);
 }

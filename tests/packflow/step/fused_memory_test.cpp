@@ -40,7 +40,7 @@ SequenceLengths lengths() {
   return all;
 }
 
-TEST(FusedMemory, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
+void expect_peaks_of_the_model(bool fused) {
   Ratios ratios;
   for (const Recompute recompute : testing::recomputations_of_cpu())
     for (const bool qk_norm : {false, true}) {
@@ -55,7 +55,7 @@ TEST(FusedMemory, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
       for (std::size_t i = 0; i < steps.size(); ++i) {
         SmallStep& step = steps[i];
         if (!ratios.sample.next()) continue;
-        step.cost.gpu = GpuMemory{1, Bytes(0), Bytes(0), Bytes(0)};
+        step.cost.gpu = GpuMemory{1, Bytes(0), Bytes(0), Bytes(0), 2, fused};
         testing::expect_ratios(
             grid_step(step).predict(Counted::kTensors),
             run_once(step, testing::kPretended).result.timeline.peak_activation, 1,
@@ -63,7 +63,16 @@ TEST(FusedMemory, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
             Bytes(1 << 19), {0.98, 1.02}, ratios);
       }
     }
-  ratios.print("fused kernels");
+  ratios.print(fused ? "fused kernels" : "libtorch's operators");
+}
+
+TEST(FusedMemory, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
+  expect_peaks_of_the_model(true);
+}
+
+TEST(FusedMemory, PeaksOfABuildWithoutFusedKernelsAreThoseOfTheMemoryModel) {
+  const testing::WithoutFusedKernels without;
+  expect_peaks_of_the_model(false);
 }
 
 }  // namespace

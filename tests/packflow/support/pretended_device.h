@@ -39,6 +39,16 @@ struct ThreadCalls {
 /// The same memory, as a tensor of the CPU.
 [[nodiscard]] at::Tensor seen_by_cpu(const at::Tensor& tensor);
 
+/// While it lives, the device is that of a build without nvcc: libtorch's operators take the place
+/// of fused kernels. REQUIRES: one at a time, and no rank runs when it comes or goes.
+class WithoutFusedKernels {
+ public:
+  WithoutFusedKernels();
+  ~WithoutFusedKernels();
+  WithoutFusedKernels(const WithoutFusedKernels&) = delete;
+  WithoutFusedKernels& operator=(const WithoutFusedKernels&) = delete;
+};
+
 /// Pinned host memory. Where there is a GPU libtorch takes that from its driver, and these stay 0.
 struct PinnedBytes {
   std::int64_t live = 0;

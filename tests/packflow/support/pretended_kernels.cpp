@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <memory>
 #include <utility>
 
 #include "slimpack/packflow/fused/fused.h"
@@ -147,9 +148,22 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("addmm.dtype_out", addmm_widened);
 }
 
-TORCH_LIBRARY_IMPL(slimpack, PrivateUse1, m) {
-  fused::implement(m, fused::loop_launchers());
+std::unique_ptr<torch::Library> registered_loops() {
+  auto library = std::make_unique<torch::Library>(
+      torch::Library::IMPL, "slimpack", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  fused::implement(*library, fused::loop_launchers());
+  return library;
 }
 
+/// Null while the device has none. Registered before any test begins.
+std::unique_ptr<torch::Library> loops = registered_loops();
+
 }  // namespace
+
+WithoutFusedKernels::WithoutFusedKernels() {
+  loops.reset();
+}
+WithoutFusedKernels::~WithoutFusedKernels() {
+  loops = registered_loops();
+}
 }  // namespace slimpack::testing
