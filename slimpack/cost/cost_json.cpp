@@ -137,6 +137,10 @@ void add_layer(json& out, const LayerCosts& layer) {
   out["weight_reading"] = layer.weight_reading;
   out["elementwise"] = edge_time_to_json(layer.elementwise);
   out["weight_gradient"] = edge_time_to_json(layer.weight_gradient);
+  if (layer.again)
+    out["again"] = {{"attention", edge_time_to_json(layer.again->attention)},
+                    {"mlp", edge_time_to_json(layer.again->mlp)},
+                    {"full", edge_time_to_json(layer.again->full)}};
   out["merge"] = to_json(layer.merge);
 }
 
@@ -151,6 +155,11 @@ LayerCosts layer_field(const JsonFields& fields, std::int64_t window) {
   }
   layer.weight_gradient = part_time(fields, "weight_gradient", layer.backward);
   layer.elementwise = part_time(fields, "elementwise", layer.backward, layer.weight_gradient);
+  if (fields.has("again")) {
+    const JsonFields again = fields.object("again");
+    layer.again = {edge_time_field(again.object("attention")), edge_time_field(again.object("mlp")),
+                   edge_time_field(again.object("full"))};
+  }
   layer.merge = merge_times(fields);
   return layer;
 }
@@ -211,12 +220,13 @@ void require_plain(const Costs& cost, std::string_view origin) {
   for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
     const LayerCosts& layer = layer_costs(cost, kind);
     plain_layers = plain_layers && layer.elementwise == EdgeTime() &&
-                   layer.weight_gradient == EdgeTime() && layer.merge.empty();
+                   layer.weight_gradient == EdgeTime() && !layer.again && layer.merge.empty();
   }
   if (!plain || !plain_layers)
     invalid_input(
         "{}: field \"autograd\" says that layers run under autograd, where tp is 1 and row_bytes, "
-        "host_per_byte, elementwise, weight_gradient and merge are 0 or empty; profile again",
+        "host_per_byte, elementwise, weight_gradient, again and merge are 0 or empty; profile "
+        "again",
         origin);
 }
 

@@ -67,6 +67,13 @@ struct MeasuredOn {
   bool operator==(const MeasuredOn&) const = default;
 };
 
+/// What backward takes longer where it computes products again, but for attention.
+struct AgainTimes {
+  EdgeTime attention, mlp, full;  ///< with Recompute::kAttention, kMlp and kFull
+
+  bool operator==(const AgainTimes&) const = default;
+};
+
 /// Times of a decoder layer of one kind.
 struct LayerCosts {
   PackCost forward;
@@ -80,6 +87,8 @@ struct LayerCosts {
   /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
   /// backward may put it off. Zero = not known, backward is not split.
   EdgeTime weight_gradient;
+  /// As measured; not set: forward's times say it (backward_time).
+  std::optional<AgainTimes> again = std::nullopt;
   /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
   std::vector<MergeTime> merge;
 
@@ -239,9 +248,10 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 [[nodiscard]] bool keeps_graphs(const RecomputingCosts& cost);
 
 /// Backward time of a layer with this recomputation, from cost.backward:
-///  - kAttention, kMlp and kFull add the recomputed products' share of the forward's linear time
-///    and of weight_reading, the forward's attention unless it is kept, and the rest of its
-///    per-pack time (half of it but for kFull);
+///  - kAttention, kMlp and kFull add the forward's attention unless it is kept, the recomputed
+///    products' share of what few rows cost in forward, and `again`. Where that is not known, it is
+///    their share of the forward's linear time and of weight_reading, and the rest of its per-pack
+///    time (half of it but for kFull);
 ///  - kNothing subtracts cost.elementwise;
 ///  - kOffload adds exposed_transfer.
 /// Weight gradients take as long as before: recomputation precedes the input gradients.

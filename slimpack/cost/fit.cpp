@@ -167,14 +167,14 @@ EdgeFit fit_part(std::span<const EdgeMeasurement> measurements, const PackCost& 
   return {best, errors(best).largest};
 }
 
-EdgeTime fit_exchange(std::span<const MergedMeasurement> measurements) {
+EdgeTime fit_beyond(std::span<const BeyondMeasurement> measurements) {
   const std::vector<double> packs(measurements.size(), 1);
   std::vector<double> tokens;
   std::vector<double> beyond;
   std::vector<double> times;
-  for (const MergedMeasurement& m : measurements) {
+  for (const BeyondMeasurement& m : measurements) {
     tokens.push_back(static_cast<double>(m.tokens.count()));
-    beyond.push_back(static_cast<double>((m.time - m.share).count()));
+    beyond.push_back(static_cast<double>((m.time - m.known).count()));
     times.push_back(static_cast<double>(m.time.count()));
   }
   const std::vector<double> terms = fitted({packs, tokens}, beyond, times);

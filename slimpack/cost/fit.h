@@ -23,11 +23,12 @@ struct EdgeMeasurement {
   Nanos time;
 };
 
-/// A MicroPack that replicas ran together.
-struct MergedMeasurement {
+/// A MicroPack that took longer than what is known of it: one that replicas ran together, or whose
+/// backward computed products again.
+struct BeyondMeasurement {
   Tokens tokens;  ///< of the whole MicroPack; where keys travel, queries with as many bytes
-  Nanos share;    ///< time of one member's share by itself
-  Nanos time;     ///< time of the merged MicroPack
+  Nanos known;    ///< of one member's share by itself, or of the rest of backward
+  Nanos time;     ///< of it all
 };
 
 /// How far a cost is from measurements.
@@ -71,10 +72,10 @@ struct EdgeFit {
 [[nodiscard]] EdgeFit fit_part(std::span<const EdgeMeasurement> measurements,
                                const PackCost& whole);
 
-/// The time that merged MicroPacks take beyond their members' shares: non-negative least squares of
-/// (per_pack + per_token · tokens − (time − share)) ÷ time. Noise makes some shares too large and
-/// others too small; in this sum its errors cancel. REQUIRES: at least one measurement, all times
-/// positive.
-[[nodiscard]] EdgeTime fit_exchange(std::span<const MergedMeasurement> measurements);
+/// The time that MicroPacks take beyond what is known: non-negative least squares of
+/// (per_pack + per_token · tokens − (time − known)) ÷ time. Noise makes some known times too large
+/// and others too small; in this sum its errors cancel. REQUIRES: at least one measurement, all
+/// times positive.
+[[nodiscard]] EdgeTime fit_beyond(std::span<const BeyondMeasurement> measurements);
 
 }  // namespace slimpack

@@ -42,6 +42,18 @@ Again again(const LayerShape& layer, Recompute recompute) {
   return {};
 }
 
+/// The time of the products that backward computes again.
+EdgeTime products_again(const LayerCosts& layer, Recompute recompute, const Again& share) {
+  if (layer.again) {
+    if (recompute == Recompute::kAttention) return layer.again->attention;
+    if (recompute == Recompute::kMlp) return layer.again->mlp;
+    if (recompute == Recompute::kFull) return layer.again->full;
+  }
+  return {share.pack * (layer.forward.per_pack - layer.weight_reading) +
+              share.linear * layer.weight_reading,
+          share.linear * layer.forward.per_token};
+}
+
 /// Nanoseconds that a token's row of one layer takes to host memory or back.
 double row_transfer(const Costs& cost, std::size_t kind) {
   const LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);
@@ -106,9 +118,9 @@ PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind)
     return time;
   }
   const Again share = again(cost.shape.layer(kind), recompute);
-  time.per_pack += share.pack * (layer.forward.per_pack - layer.weight_reading) +
-                   share.linear * layer.weight_reading;
-  time.per_token += share.linear * layer.forward.per_token;
+  const EdgeTime products = products_again(layer, recompute, share);
+  time.per_pack += products.per_pack;
+  time.per_token += products.per_token;
   time.per_missing_row += share.linear * layer.forward.per_missing_row;
   time.per_slice += share.attention * layer.forward.per_slice;
   time.per_pair += share.attention * layer.forward.per_pair;

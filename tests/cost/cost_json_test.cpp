@@ -29,6 +29,7 @@ Costs example() {
   cost.ranks_per_node = 4;
   cost.zero = 3;
   cost.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16), 4, false};
+  cost.again = {{22, 23}, {24, 25}, {26, 1.0 / 27}};
   return cost;
 }
 
@@ -69,7 +70,7 @@ TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
     if (item.key() == "weight_gradient" || item.key() == "elementwise" ||
         item.key() == "weight_reading" || item.key() == "ranks_per_node" || item.key() == "zero" ||
         item.key() == "host_per_byte" || item.key() == "host_memory" || item.key() == "gpu" ||
-        item.key() == "row_moves")
+        item.key() == "row_moves" || item.key() == "again")
       continue;  // may be absent
     auto broken = file;
     broken.erase(item.key());
@@ -81,6 +82,11 @@ TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
     auto broken = file;
     broken["gpu"].erase(figure.key());
     EXPECT_NE(refusal(broken).find(figure.key()), std::string::npos) << figure.key();
+  }
+  for (const auto& policy : file["again"].items()) {
+    auto broken = file;
+    broken["again"].erase(policy.key());
+    EXPECT_NE(refusal(broken).find(policy.key()), std::string::npos) << policy.key();
   }
   for (const char* part : {"forward", "backward", "elementwise", "weight_gradient",
                            "embedding_forward", "head_backward"}) {

@@ -206,7 +206,7 @@ RC_GTEST_PROP(Fit, NoPartWithinTheWholeIsCloser, (std::uint64_t seed)) {
 
 TEST(Fit, AnExchangeIsWhatMergedMicroPacksTakeBeyondTheShares) {
   // 300 + 2 · tokens beyond the share, whatever that is.
-  const auto exchange = fit_exchange(std::vector<MergedMeasurement>{
+  const auto exchange = fit_beyond(std::vector<BeyondMeasurement>{
       {Tokens(100), Nanos(5000), Nanos(5500)}, {Tokens(1000), Nanos(40000), Nanos(42300)}});
   EXPECT_NEAR(exchange.per_pack, 300, 1e-6);
   EXPECT_NEAR(exchange.per_token, 2, 1e-9);
@@ -214,22 +214,22 @@ TEST(Fit, AnExchangeIsWhatMergedMicroPacksTakeBeyondTheShares) {
 
 TEST(Fit, AnExchangeIsNotMadeOfNoise) {
   // Shares that came out too small by as much as others came out too large: nothing is left.
-  const EdgeTime none = fit_exchange(std::vector<MergedMeasurement>{
+  const EdgeTime none = fit_beyond(std::vector<BeyondMeasurement>{
       {Tokens(100), Nanos(900), Nanos(1000)}, {Tokens(100), Nanos(1100), Nanos(1000)}});
   EXPECT_NEAR(none.per_pack, 0, 1e-9);
   EXPECT_NEAR(none.per_token, 0, 1e-9);
   // 100 and −50 of the same 1,000: their mean is 25.
-  const EdgeTime some = fit_exchange(std::vector<MergedMeasurement>{
+  const EdgeTime some = fit_beyond(std::vector<BeyondMeasurement>{
       {Tokens(100), Nanos(900), Nanos(1000)}, {Tokens(100), Nanos(1050), Nanos(1000)}});
   EXPECT_NEAR(some.per_pack + 100 * some.per_token, 25, 1e-9);
   // Never less than nothing.
-  const std::vector<MergedMeasurement> faster{{Tokens(100), Nanos(1100), Nanos(1000)}};
-  EXPECT_EQ(fit_exchange(faster), EdgeTime());
+  const std::vector<BeyondMeasurement> faster{{Tokens(100), Nanos(1100), Nanos(1000)}};
+  EXPECT_EQ(fit_beyond(faster), EdgeTime());
 }
 
 TEST(Fit, RefusesNoMeasurementsAndTimesOfZero) {
-  EXPECT_THROW((void)fit_exchange({}), InternalError);
-  EXPECT_THROW((void)fit_exchange(std::vector<MergedMeasurement>{{Tokens(1), Nanos(1), Nanos(0)}}),
+  EXPECT_THROW((void)fit_beyond({}), InternalError);
+  EXPECT_THROW((void)fit_beyond(std::vector<BeyondMeasurement>{{Tokens(1), Nanos(1), Nanos(0)}}),
                InternalError);
   EXPECT_THROW((void)fit_part({}, PackCost{}), InternalError);
   EXPECT_THROW((void)fit_edge_time({}), InternalError);

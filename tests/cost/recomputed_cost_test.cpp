@@ -54,6 +54,21 @@ TEST(BackwardTime, OfEverythingNeedsNeitherValuesNorTheDownProjection) {
             (PackCost{300, 30, 4 + 2240.0 / 2960 * 2, 3, 9}));
 }
 
+TEST(BackwardTime, TakesProductsAsMeasuredAndAttentionAsInForward) {
+  // Forward {100, 10, 2, 1, 3}: where attention runs again, all but the first and the third term.
+  Costs cost = round_model_of_replicas();
+  cost.forward.per_missing_row = 10;
+  cost.again = {{1, 0.25}, {2, 0.5}, {3, 0.75}};
+  const auto expect = [&](Recompute recompute, PackCost expected, double products) {
+    expected.per_missing_row = products / 2960 * 10;  // of few rows, by their share
+    EXPECT_EQ(backward_time(cost, recompute), expected) << to_string(recompute);
+  };
+  expect(Recompute::kAttention, {201, 30, 4.25, 3, 9}, 640);
+  expect(Recompute::kMlp, {202, 20, 4.5, 2, 6}, 1120);
+  expect(Recompute::kFull, {203, 30, 4.75, 3, 9}, 2240);
+  EXPECT_EQ(backward_time(cost, Recompute::kElementwise), cost.backward);
+}
+
 /// Two stages of one and two layers, of a model of three.
 const StageLayout kTwoStages{{0, 1, 3}};
 

@@ -131,11 +131,11 @@ Nanos share_of(Nanos alone, const PackCost& layer, std::int32_t group) {
 
 /// A hundredth of the pass if noise hides it altogether: a planner would merge everything if
 /// merging were free.
-EdgeTime exchange_time(const std::vector<MergedMeasurement>& measured) {
-  const EdgeTime fitted = fit_exchange(measured);
+EdgeTime exchange_time(const std::vector<BeyondMeasurement>& measured) {
+  const EdgeTime fitted = fit_beyond(measured);
   if (fitted != EdgeTime()) return fitted;
   std::vector<EdgeMeasurement> little;
-  for (const MergedMeasurement& m : measured) little.push_back({m.tokens, m.time / 100 + Nanos(1)});
+  for (const BeyondMeasurement& m : measured) little.push_back({m.tokens, m.time / 100 + Nanos(1)});
   return fit_edge_time(little).time;
 }
 
@@ -175,7 +175,7 @@ MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int3
           points.push_back({own, prefix, 1, replicas});
     const std::vector<RepeatedTimes> times = bench.measure(points, options.budget / 40);
     const TravelWidths widths = travel_widths(options);
-    std::vector<MergedMeasurement> forward, backward;
+    std::vector<BeyondMeasurement> forward, backward;
     for (std::size_t i = 0; i < points.size(); i += 2) {
       const PassTimes &alone = times[i], &merged = times[i + 1];
       forward.push_back({travelling(points[i], widths, false),

@@ -1,6 +1,7 @@
 // Pack sizes: which MicroPacks a profile measures.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,8 @@ namespace slimpack {
 /// context is too short.
 [[nodiscard]] std::vector<ProfilePoint> held_out_grid(const ProfileOptions& options);
 
+/// Sizes on any device.
+inline constexpr std::array kSmallSizes{Tokens(64), Tokens(512), Tokens(2048)};
 /// The sizes at which what is linear in tokens is measured: `small` ones, none longer than the
 /// context, and on a device a larger one, if that fits.
 [[nodiscard]] std::vector<Tokens> linear_sizes(const ProfileOptions& options,

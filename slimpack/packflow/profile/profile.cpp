@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "slimpack/cost/fit.h"
@@ -16,14 +15,13 @@
 #include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
+#include "slimpack/packflow/profile/recompute_profile.h"
 
 namespace slimpack {
 namespace {
 
 /// Of what the parts measure and in which form they are kept.
-constexpr int kProfileVersion = 3;
-
-constexpr std::array kSmallSizes{Tokens(64), Tokens(512), Tokens(2048)};
+constexpr int kProfileVersion = 4;
 
 struct EdgeTimes {
   EdgeTime forward, backward;
@@ -52,82 +50,6 @@ EdgeTimes measure_edge(const ProfileOptions& options, const ProfileRank& rank, P
                                t.backward.per_token};
   });
   return {{f.at(0), f.at(1)}, {f.at(2), f.at(3)}};
-}
-
-/// Keeps what `measure` finds.
-std::vector<EdgeMeasurement> measured_sizes(
-    const ProfileOptions& options, const ProfileRank& rank, const std::string& name,
-    const std::function<std::vector<EdgeMeasurement>()>& measure) {
-  const std::vector<double> figures = options.figures_of(name, rank.first(), [&] {
-    std::vector<double> flat;
-    for (const EdgeMeasurement& m : measure())
-      flat.insert(flat.end(),
-                  {static_cast<double>(m.tokens.count()), static_cast<double>(m.time.count())});
-    return flat;
-  });
-  std::vector<EdgeMeasurement> times;
-  for (std::size_t i = 0; i + 1 < figures.size(); i += 2)
-    times.push_back({Tokens(static_cast<std::int64_t>(figures[i])),
-                     Nanos(static_cast<std::int64_t>(figures[i + 1]))});
-  return times;
-}
-
-/// The part of a layer's backward that can be put off. It knows neither slices nor prefixes.
-std::vector<EdgeMeasurement> measure_weight_gradients(const ProfileOptions& options,
-                                                      const ProfileRank& rank) {
-  PartBench bench(options, rank, PartBench::Part::kLayer);
-  std::vector<EdgeMeasurement> times;
-  for (const Tokens measured : linear_sizes(options, kSmallSizes)) {
-    const auto run = [&] { return bench.run_weight_gradients({measured, Tokens(0)}); };
-    times.push_back({measured, rank.mean(std::min({run(), run(), run()}))});
-  }
-  return times;
-}
-
-/// What backward saves in a layer that keeps everything. Both policies run whole, because what they
-/// compute differs by more than what is kept. They take turns, and the fastest pass of each counts:
-/// the difference is small beside what a shared machine adds.
-std::vector<EdgeMeasurement> measure_elementwise(const ProfileOptions& options,
-                                                 const ProfileRank& rank) {
-  constexpr int kTurns = 4;
-  PartBench bench(options, rank, PartBench::Part::kLayer);
-  const std::vector<Tokens> sizes = linear_sizes(options, kSmallSizes);
-  bench.heat({sizes.back(), Tokens(0)});
-  std::vector<EdgeMeasurement> times;
-  for (const Tokens measured : sizes) {
-    const auto run = [&](Recompute recompute) {
-      return bench.run({measured, Tokens(0)}, recompute).backward;
-    };
-    std::vector<Nanos> again, kept;
-    for (int turn = 0; turn < kTurns; ++turn) {
-      again.push_back(run(Recompute::kElementwise));
-      kept.push_back(run(Recompute::kNothing));
-    }
-    times.push_back({measured, rank.mean(std::ranges::min(again) - std::ranges::min(kept))});
-  }
-  return times;
-}
-
-/// Bounds the parts of backward that can be saved and that can wait. They are fitted separately,
-/// and on small shapes noise decides which term a constant goes to. So both must fit into each term
-/// of backward; the smaller part, far less than half of it, goes first.
-void fit_parts_of_backward(Costs& cost, const ProfileOptions& options, const ProfileRank& rank) {
-  PackCost room{.per_pack = cost.backward.per_pack / 2, .per_token = cost.backward.per_token / 2};
-  const EdgeTime again =
-      fit_part(measured_sizes(options, rank, "elementwise",
-                              [&] { return measure_elementwise(options, rank); }),
-               room)
-          .time;
-  room.per_pack = cost.backward.per_pack - again.per_pack;
-  room.per_token = cost.backward.per_token - again.per_token;
-  cost.weight_gradient =
-      fit_part(measured_sizes(options, rank, "weight gradients",
-                              [&] { return measure_weight_gradients(options, rank); }),
-               room)
-          .time;
-  const EdgeTime& weights = cost.weight_gradient;
-  cost.elementwise = {std::min(again.per_pack, cost.backward.per_pack - weights.per_pack),
-                      std::min(again.per_token, cost.backward.per_token - weights.per_token)};
 }
 
 double measure_optimizer(const ProfileOptions& options, const ProfileRank& rank) {
@@ -175,7 +97,7 @@ MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& ra
   cost.tp = options.tp;
   cost.forward = forward.time;
   cost.backward = backward.time;
-  fit_parts_of_backward(cost, options, rank);
+  measure_backward_parts(cost, options, rank);
   cost.fit_error = std::max(forward.errors.largest, backward.errors.largest);
   cost.held_out_error = held_out_error(layer, cost);
   const auto [embedding_forward, embedding_backward] =

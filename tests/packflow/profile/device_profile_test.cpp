@@ -107,6 +107,23 @@ TEST(DeviceProfile, TimesTheQueueAndNotTheHost) {
   EXPECT_GE(time, from_seconds(0.020));
 }
 
+TEST(DeviceProfile, TimesNoPolicyThatNoPlanChooses) {
+  // Fused kernels do the same work for kNothing as for kElementwise, but for norms of q and k.
+  ProfileOptions options = on_device(Tokens(64));
+  options.dtype = Dtype::kBf16;
+  options.shape.hidden_size = 64;
+  options.shape.intermediate_size = 128;
+  options.shape.num_heads = 4;
+  options.shape.num_kv_heads = 2;
+  options.shape.head_dim = 16;
+  for (const bool qk_norm : {false, true}) {
+    options.shape.qk_norm = qk_norm;
+    const Costs cost = profile_costs(options);
+    EXPECT_EQ(cost.elementwise != EdgeTime(), qk_norm);
+    EXPECT_TRUE(cost.again.has_value());
+  }
+}
+
 /// The costs that each process of a job finds.
 std::vector<Costs> profile_on_processes(const RankGrid& grid, ProfileOptions options) {
   // 34 ms for 16 MiB: more than a busy machine adds to the fastest of several messages of 4 KiB.
