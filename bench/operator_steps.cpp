@@ -121,8 +121,10 @@ class CountedStep {
 
 }  // namespace
 
-ModelShape small_model() {
+ModelShape small_model(bool qk_norm) {
   ModelShape s;
+  if (qk_norm) s.family = ModelFamily::kQwen3;
+  s.qk_norm = qk_norm;
   s.hidden_size = 64;
   s.intermediate_size = 96;
   s.num_layers = 1;

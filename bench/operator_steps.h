@@ -15,7 +15,7 @@
 namespace slimpack {
 
 /// A model whose operators are counted: how many they are does not depend on its sizes.
-[[nodiscard]] ModelShape small_model();
+[[nodiscard]] ModelShape small_model(bool qk_norm = false);
 
 /// A step whose actions are counted.
 struct OperatorCase {

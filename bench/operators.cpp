@@ -105,6 +105,14 @@ std::vector<OperatorCase> all_cases() {
                            .recompute = recompute,
                            .tensor = tensor,
                            .processes = !device.is_cpu()});
+  for (const bool sliced : {false, true})
+    for (const Recompute recompute :
+         {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull})
+      cases.push_back({.device = kPretended,
+                       .shape = small_model(/*qk_norm=*/true),
+                       .sliced = sliced,
+                       .recompute = recompute,
+                       .processes = true});
   return cases;
 }
 
@@ -167,6 +175,7 @@ void run(const Arguments& a) {
                {"documents", Align::kLeft},
                {"recomputation", Align::kLeft},
                {"tp"},
+               {"q/k norms", Align::kLeft},
                {"forward"},
                {"backward"},
                {"per document"},
@@ -181,6 +190,7 @@ void run(const Arguments& a) {
     table.add_row(
         {device_name(c), c.sliced ? "slice with prefix" : "whole",
          std::string(to_string(c.recompute)), std::to_string(c.tensor),
+         c.shape.qk_norm ? "yes" : "no",
          fmt::format("{:g}", row.forward.launches()), fmt::format("{:g}", row.backward.launches()),
          fmt::format("{:g}", row.per_document),
          cpu ? "–" : fmt::format("{:g} + {:g}", row.forward.allocations, row.backward.allocations),
@@ -191,6 +201,7 @@ void run(const Arguments& a) {
                                                   {"sliced", c.sliced},
                                                   {"recompute", to_string(c.recompute)},
                                                   {"tp", c.tensor},
+                                                  {"qk_norm", c.shape.qk_norm},
                                                   {"forward_per_layer", row.forward.launches()},
                                                   {"backward_per_layer", row.backward.launches()}});
     entry["per_extra_document"] = row.per_document;

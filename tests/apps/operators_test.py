@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from processes import BUILD
 
-WHOLE = {"sliced": False, "recompute": "elementwise"}
+WHOLE = {"sliced": False, "recompute": "elementwise", "qk_norm": False}
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,8 @@ def counted(tmp_path_factory):
     subprocess.run([BUILD / "bench" / "operators", "--json", file], check=True, timeout=300,
                    stdout=subprocess.DEVNULL)
     cases = [case for case in json.loads(file.read_text())["cases"] if case["device"] != "cpu"]
-    assert len(cases) == 18  # three policies, sliced or not, on 1, 2 and 4 tensor-parallel ranks
+    # Three policies, sliced or not, on 1, 2 and 4 tensor-parallel ranks, and with q/k norms on 1.
+    assert len(cases) == 24
     return cases
 
 
