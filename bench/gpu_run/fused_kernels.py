@@ -87,15 +87,49 @@ class Rope:
         self.calls = {"rope": (4 * sum(heads.numel() for heads in self.to), lambda: op("rope")(
             self.q, self.k, self.v, self.cos, self.sin, 1.0, *self.to))}
 
-    def results(self):
+    def turned(self, heads):
         cos, sin = self.cos.double(), self.sin.double()
+        a, b = heads.double().chunk(2, -1)
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
-        def turned(heads):
-            a, b = heads.double().chunk(2, -1)
-            return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
-
-        return {"q": (self.to[0], turned(self.q)), "k": (self.to[1], turned(self.k)),
+    def results(self):
+        return {"q": (self.to[0], self.turned(self.q)), "k": (self.to[1], self.turned(self.k)),
                 "v": (self.to[2], self.v.double())}
+
+
+class NormedRope(Rope):
+    """Rope after the norms of each head."""
+
+    def __init__(self, part, s, rows):
+        super().__init__(part, s, rows)
+        self.weights = part.random(s["D"]), part.random(s["D"])
+        self.dy = [part.random(*heads.shape) for heads in self.to]
+        self.gradients = [torch.empty_like(heads) for heads in self.to]
+        q, k, v = (heads.numel() for heads in self.to)
+        self.calls = {"rope with norms": (4 * (q + k + v), self._forward),
+                      "rope with norms backward": (6 * (q + k) + 4 * v, self._backward)}
+
+    def _forward(self):
+        op("normed_rope")(self.q, self.k, self.v, self.cos, self.sin, *self.weights, 1e-6, *self.to,
+                          None, None)
+
+    def _backward(self):
+        partial = op("normed_rope_backward")(*self.dy, self.cos, self.sin, self.q, self.k,
+                                             *self.weights, 1e-6, *self.gradients)
+        self.dweights = [torch.zeros_like(weight, dtype=torch.float32) for weight in self.weights]
+        for dweight, sums in zip(self.dweights, partial):
+            op("add_columns")(dweight, sums)
+
+    def results(self):
+        leaves = [t.double().requires_grad_() for t in (self.q, self.k, *self.weights)]
+        exact = [self.turned(functional.rms_norm(x, w.shape, w, 1e-6))
+                 for x, w in zip(leaves[:2], leaves[2:])]
+        gradients = torch.autograd.grad(exact, leaves, [dy.double() for dy in self.dy[:2]])
+        found = dict(zip(("q", "k"), zip(self.to, (y.detach() for y in exact))))
+        names = "q gradient", "k gradient", "q weight", "k weight"
+        found |= zip(names, zip((*self.gradients[:2], *self.dweights), gradients))
+        return found | {"v": (self.to[2], self.v.double()), "v gradient": (
+            self.gradients[2], self.dy[2].double())}
 
 
 def op(name):
@@ -159,7 +193,7 @@ def main():
         return part.line("fused kernels", missing="this build has none for this device")
     for function in (check, speed):
         for model, shape in shapes:
-            for kind in (CrossEntropy, RmsNorm, Swiglu, Rope):
+            for kind in (CrossEntropy, RmsNorm, Swiglu, Rope, NormedRope):
                 part.guarded(f"{kind.__name__} {model}", function, kind, model, shape)
 
 

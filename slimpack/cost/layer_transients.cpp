@@ -129,9 +129,9 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
   const std::int64_t held = tokens * 2 * w.hidden;  // dy and dmiddle
   const std::int64_t kept = tokens * (put_off.act + put_off.gate_up + put_off.norm + put_off.out);
   // Normalised q and k, and q as attention sees it, unless the last is a row. Then each of the
-  // others is made for its own norm's backward.
+  // others is made for its own norm's backward. Fused kernels need only the last.
   const bool q_is_row = !w.shape.qk_norm || recompute == Recompute::kNothing;
-  const std::int64_t queries = q_is_row ? 0 : w.qk_norm + w.q;
+  const std::int64_t queries = q_is_row ? 0 : w.q + (w.fused ? 0 : w.qk_norm);
   const std::int64_t in_slices = held + kept + tokens * (w.q + queries);
   LayerStores stores;
   for (const Slice& s : pack.slices) {
@@ -139,8 +139,9 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
     stores.close(w, s, lengths[s.sequence.index()]);
   }
   const std::int64_t slices = attention_backward_transient(w, pack, lengths, exchange);
+  const bool undoes_norms = w.shape.qk_norm && !w.fused;
   const std::int64_t undo =
-      w.shape.qk_norm ? tokens * (w.normalize_backward(w.q) + (q_is_row ? w.q : 0)) : 0;
+      undoes_norms ? tokens * (w.normalize_backward(w.q) + (q_is_row ? w.q : 0)) : 0;
   const std::int64_t output =
       held + tokens * w.gathered +
       std::max(put_off.any() ? 0 : w.weight(tokens, w.shape.hidden_size, w.shape.q_width()),

@@ -76,7 +76,9 @@ void LayerWidths::run_on(const GpuMemory& gpu) {
   flash_release = gpu.flash_attention;
   fused = flash() && gpu.fused_kernels && fused_kernels_take(shape);
   fused_head = flash() && gpu.fused_kernels && fused_head_takes(shape);
-  if (fused) rstd = 0;  // backward computes it again
+  if (!fused) return;
+  rstd = 0;  // backward computes 1 / rms again
+  qk_norm = shape.qk_norm ? q + k : 0;
 }
 
 std::int64_t LayerWidths::kept(Recompute recompute) const {

@@ -41,6 +41,14 @@ def test_a_whole_document_in_bf16_takes_few_operators(counted):
     assert case["backward_per_layer"] <= 24
 
 
+def test_norms_of_queries_and_keys_take_three_more(counted):
+    """Backward makes q again, and adds up the sums of two weights. The rest is rope's."""
+    [case] = [c for c in counted if {**WHOLE, "qk_norm": True}.items() <= c.items()]
+    plain = case_of(counted, 1)
+    assert case["forward_per_layer"] == plain["forward_per_layer"]
+    assert case["backward_per_layer"] == plain["backward_per_layer"] + 3
+
+
 def test_a_further_document_takes_none(counted):
     assert all(case["per_extra_document"] == 0 for case in counted if not case["sliced"])
 

@@ -40,8 +40,8 @@ struct Block {
     for (int i = threadIdx.x; i < items; i += kLanes) visit(i, own.at(0, 0)...);
   }
 
-  /// Is each() where a lane has at most kMost items: value k of Own<T, kLanes, kMost> belongs to its
-  /// item k.
+  /// Is each() where a lane has at most kMost items: value k of Own<T, kLanes, kMost> belongs to
+  /// its item k.
   template <int kMost, class Visit, class... Owns>
   SLIMPACK_DEVICE void each_of(int items, Visit visit, Owns&... own) const {
 #pragma unroll
@@ -70,6 +70,26 @@ struct Block {
       __syncthreads();  // before somebody writes it again
     }
     return total;
+  }
+
+  /// Teams are `team` neighbours each, a power of two up to 32. The values of a team's lanes made
+  /// one, which all of them get.
+  template <class T, class Merge>
+  SLIMPACK_DEVICE void merge_teams(Own<T, kLanes>& own, int team, Merge merge) const {
+    for (int step = team / 2; step > 0; step /= 2)
+      own.value[0] = merge(own.value[0], of_lane_xor(own.value[0], step));
+  }
+
+  /// The values of lane i of every team made one, which lane i of the first team gets.
+  template <class T, class Merge>
+  SLIMPACK_DEVICE void merge_across_teams(Own<T, kLanes>& own, int team, Merge merge) const {
+    __shared__ T of_lanes[kLanes];
+    of_lanes[threadIdx.x] = own.value[0];
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < team)
+      for (int lane = static_cast<int>(threadIdx.x) + team; lane < kLanes; lane += team)
+        own.value[0] = merge(own.value[0], of_lanes[lane]);
+    __syncthreads();  // before somebody writes it again
   }
 
  private:
@@ -150,6 +170,21 @@ struct Block {
     T total = lanes[0];
     for (int warp = 1; warp < kLanes / 32; ++warp) total = merge(total, lanes[32 * warp]);
     return total;
+  }
+
+  template <class T, class Merge>
+  void merge_teams(Own<T, kLanes>& own, int team, Merge merge) const {
+    for (int step = team / 2; step > 0; step /= 2) {
+      const std::vector<T> before = own.value;
+      for (int lane = 0; lane < kLanes; ++lane)
+        own.value[lane] = merge(before[lane], before[lane ^ step]);
+    }
+  }
+
+  template <class T, class Merge>
+  void merge_across_teams(Own<T, kLanes>& own, int team, Merge merge) const {
+    for (int lane = team; lane < kLanes; ++lane)
+      own.value[lane % team] = merge(own.value[lane % team], own.value[lane]);
   }
 };
 

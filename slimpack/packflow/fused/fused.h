@@ -83,6 +83,30 @@ struct Angles {
 /// q and k turned by their angles times `sign` (1 or −1) and v as it is, if both have it, to `to`.
 void rope(const Heads& from, const Angles& angles, double sign, const Heads& to);
 
+/// Weights of the norms of each head of q and k, which models with q/k norms have before rope.
+struct HeadNorms {
+  const at::Tensor& q_weight_D;
+  const at::Tensor& k_weight_D;
+  double eps;
+};
+/// Whether the kernels take these heads, at most 512 wide, wherever takes_heads().
+[[nodiscard]] bool takes_normed_heads(const Heads& heads, const HeadNorms& norms);
+/// Is rope() of q and k after their norms; k and v may be undefined. What `kept` has of q and k
+/// gets them as they were.
+void normed_rope(const Heads& from, const Angles& angles, const HeadNorms& norms, const Heads& to,
+                 const Heads& kept);
+
+/// Gradients of the weights (fp32).
+struct NormGradients {
+  const at::Tensor& q_D;
+  const at::Tensor& k_D;
+};
+/// Gradients of q and k before their norms, and that of v, from those of normed_rope()'s results.
+/// `before`: q and k. Σ dy ⊙ n is added to `sums`, in an order that depends on sizes and on the
+/// device alone.
+void normed_rope_backward(const Heads& gradients, const Angles& angles, const HeadNorms& norms,
+                          const Heads& before, const Heads& to, const NormGradients& sums);
+
 /// Registers kernels for a device's operators. `library` belongs to the namespace "slimpack" and to
 /// the device's dispatch key.
 void implement(torch::Library& library, const Launchers& launchers);

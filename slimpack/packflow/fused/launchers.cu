@@ -1,7 +1,11 @@
 // The launchers of one way: compiled by nvcc those of CUDA devices, by another compiler the loops.
 #include "slimpack/packflow/fused/launchers.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "slimpack/packflow/fused/cross_entropy.cuh"
+#include "slimpack/packflow/fused/normed_rope.cuh"
 #include "slimpack/packflow/fused/rms_norm.cuh"
 #include "slimpack/packflow/fused/rope.cuh"
 #include "slimpack/packflow/fused/swiglu.cuh"
@@ -13,15 +17,16 @@ constexpr int kInvalidValue = 1;  // cudaErrorInvalidValue
 // Lanes of a block, and blocks of a multiprocessor, where they do not depend on the width.
 constexpr int kRowLanes = 256, kRowBlocks = 6;
 constexpr int kVocabularyLanes = 512, kVocabularyBlocks = 3;
-constexpr int kSmallLanes = 128, kSmallBlocks = 8;
+constexpr int kSmallLanes = 128, kSmallBlocks = 8, kNormedBlocks = 5;
 
 template <class... Data>
 bool are_aligned(const Data*... data) {
   return ((reinterpret_cast<std::uintptr_t>(data) % 16 == 0) && ...);
 }
 
-bool is_valid(const HeadRows& rows) {
-  return rows.row_stride % 8 == 0 && rows.head_stride % 8 == 0 && are_aligned(rows.data);
+template <class... Rows>
+bool are_valid(const Rows&... rows) {
+  return ((rows.row_stride % 8 == 0 && rows.head_stride % 8 == 0 && are_aligned(rows.data)) && ...);
 }
 
 /// start<lanes, vectors a lane, blocks a multiprocessor>() for norms of this width, or `none`.
@@ -100,18 +105,52 @@ int cross_entropy_backward(Queue queue, Bf16* logits_TV, const std::int64_t* tar
       CrossEntropyBackward{logits_TV, targets_T, from, lse_T, weight_T, static_cast<int>(width)});
 }
 
+bool is_valid(const RopeArguments& a) {
+  return a.head_dim % 16 == 0 && a.angle_stride % 8 == 0 && are_aligned(a.cos_TP, a.sin_TP) &&
+         are_valid(a.from_q, a.from_k, a.from_v, a.to_q, a.to_k, a.to_v);
+}
+
+/// A head's team is within a warp, and heads are counted in 32 bits.
+bool is_normed(const RopeArguments& a) {
+  return is_valid(a) && a.head_dim <= kWidestNormedHead &&
+         a.rows * std::max(a.q_heads, a.k_heads) <= std::numeric_limits<std::int32_t>::max();
+}
+
 int rope(Queue queue, const RopeArguments& a) {
-  if (a.head_dim % 16 != 0 || a.angle_stride % 8 != 0 || !are_aligned(a.cos_TP, a.sin_TP))
-    return kInvalidValue;
-  for (const HeadRows& rows : {a.from_q, a.from_k, a.from_v, a.to_q, a.to_k, a.to_v})
-    if (!is_valid(rows)) return kInvalidValue;
+  if (!is_valid(a)) return kInvalidValue;
   return launch<kSmallLanes, kSmallBlocks>(a.rows, queue, Rope{a});
 }
 
-constexpr Launchers kLaunchers{
-    swiglu,      swiglu_backward, rms_norm,      rms_norm_backward,
-    rms_norm_blocks, add_columns, cross_entropy, cross_entropy_backward,
-    rope};
+int normed_rope(Queue queue, const NormedRopeArguments& a) {
+  if (!is_normed(a.rope) || !are_valid(a.kept_q, a.kept_k) ||
+      !are_aligned(a.q_weight_D, a.k_weight_D))
+    return kInvalidValue;
+  return launch<kSmallLanes, kSmallBlocks>(a.rope.rows, queue, NormedRope{a});
+}
+
+int normed_rope_backward(Queue queue, const NormedRopeBackwardArguments& a) {
+  if (!is_normed(a.rope) || a.rope.to_v.data == nullptr || !are_valid(a.q, a.k) ||
+      !are_aligned(a.q_weight_D, a.k_weight_D, a.dq_weight_BD, a.dk_weight_BD))
+    return kInvalidValue;
+  return launch<kSmallLanes, kNormedBlocks>(a.q_blocks + a.k_blocks, queue, NormedRopeBackward{a});
+}
+
+std::int64_t normed_rope_blocks(int device) {
+  return multiprocessors(device) * kNormedBlocks;
+}
+
+constexpr Launchers kLaunchers{swiglu,
+                               swiglu_backward,
+                               rms_norm,
+                               rms_norm_backward,
+                               rms_norm_blocks,
+                               add_columns,
+                               cross_entropy,
+                               cross_entropy_backward,
+                               rope,
+                               normed_rope,
+                               normed_rope_backward,
+                               normed_rope_blocks};
 
 }  // namespace
 

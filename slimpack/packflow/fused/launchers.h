@@ -36,6 +36,25 @@ struct RopeArguments {
   float sign;                      ///< −1 turns back
 };
 
+/// Heads with norms are at most so wide.
+inline constexpr int kWidestNormedHead = 512;
+
+struct NormedRopeArguments {
+  RopeArguments rope;       ///< of sign 1
+  HeadRows kept_q, kept_k;  ///< get q and k as they were; or null
+  const Bf16 *q_weight_D, *k_weight_D;
+  float eps;
+};
+
+struct NormedRopeBackwardArguments {
+  RopeArguments rope;  ///< of sign −1, from the gradients of what is rotated
+  HeadRows q, k;       ///< before the norms
+  const Bf16 *q_weight_D, *k_weight_D;
+  float *dq_weight_BD, *dk_weight_BD;  ///< a sum for each of the blocks
+  float eps;
+  std::int64_t q_blocks, k_blocks;
+};
+
 struct RmsNormBackwardArguments {
   const Bf16 *dy_TH, *x_TH, *weight_H;
   const Bf16* residual_TH;  ///< gradient of x on the way past the norm; or null
@@ -66,6 +85,10 @@ struct Launchers {
                                 std::int64_t from, const float* lse_T, const float* weight_T,
                                 std::int64_t rows, std::int64_t width);
   int (*rope)(Queue, const RopeArguments&);
+  int (*normed_rope)(Queue, const NormedRopeArguments&);
+  int (*normed_rope_backward)(Queue, const NormedRopeBackwardArguments&);
+  /// How many blocks of the latter fill the device.
+  std::int64_t (*normed_rope_blocks)(int device);
 };
 
 /// The kernels of CUDA devices; null where the build has none, because it found no nvcc.

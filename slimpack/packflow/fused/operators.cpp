@@ -21,6 +21,8 @@ namespace {
 
 /// Rows of a block of the norm's backward, at least: its sums over them are a quarter of a row.
 constexpr std::int64_t kRowsOfSum = 8;
+/// Heads of a block of the q/k norms' backward, at least: its sums over them are as wide as one.
+constexpr std::int64_t kHeadsOfSum = 128;
 
 using OptionalTensor = std::optional<at::Tensor>;
 
@@ -127,19 +129,82 @@ HeadRows head_rows(const OptionalTensor& heads) {
   return {data(*heads), heads->stride(0), heads->stride(1)};
 }
 
+/// Heads of a call: of what operators do not get there are none.
+struct HeadArguments {
+  const OptionalTensor q_TND, k_TGD, v_TGD;
+};
+
+RopeArguments rope_arguments(const HeadArguments& from, const at::Tensor& cos,
+                             const at::Tensor& sin, double sign, const HeadArguments& to) {
+  const auto heads = [](const OptionalTensor& rows) {
+    return rows && rows->defined() ? static_cast<int>(rows->size(1)) : 0;
+  };
+  return {head_rows(from.q_TND),
+          head_rows(from.k_TGD),
+          head_rows(from.v_TGD),
+          head_rows(to.q_TND),
+          head_rows(to.k_TGD),
+          head_rows(to.v_TGD),
+          data(cos),
+          data(sin),
+          cos.stride(0),
+          from.q_TND->size(0),
+          heads(from.q_TND),
+          heads(from.k_TGD),
+          static_cast<int>(from.q_TND->size(2)),
+          static_cast<float>(sign)};
+}
+
 void rope_on(const Launchers& to, const at::Tensor& q_TND, const at::Tensor& k_TGD,
              const OptionalTensor& v_TGD, const at::Tensor& cos, const at::Tensor& sin, double sign,
              const at::Tensor& to_q_TND, const at::Tensor& to_k_TGD,
              const OptionalTensor& to_v_TGD) {
-  const auto size = [](const at::Tensor& heads, int dimension) {
-    return static_cast<int>(heads.size(dimension));
+  require_launched(to.rope(queue_of(q_TND), rope_arguments({q_TND, k_TGD, v_TGD}, cos, sin, sign,
+                                                           {to_q_TND, to_k_TGD, to_v_TGD})),
+                   "rope");
+}
+
+void normed_rope_on(const Launchers& to, const at::Tensor& q_TND, const OptionalTensor& k_TGD,
+                    const OptionalTensor& v_TGD, const at::Tensor& cos, const at::Tensor& sin,
+                    const at::Tensor& q_weight_D, const at::Tensor& k_weight_D, double eps,
+                    const at::Tensor& to_q_TND, const OptionalTensor& to_k_TGD,
+                    const OptionalTensor& to_v_TGD, const OptionalTensor& kept_q_TND,
+                    const OptionalTensor& kept_k_TGD) {
+  require_launched(to.normed_rope(queue_of(q_TND),
+                                  {rope_arguments({q_TND, k_TGD, v_TGD}, cos, sin, 1,
+                                                  {to_q_TND, to_k_TGD, to_v_TGD}),
+                                   head_rows(kept_q_TND), head_rows(kept_k_TGD), data(q_weight_D),
+                                   data(k_weight_D), static_cast<float>(eps)}),
+                   "normed_rope");
+}
+
+/// The sums of the weights' gradients by block, q's and k's.
+std::tuple<at::Tensor, at::Tensor> normed_rope_backward_on(
+    const Launchers& to, const at::Tensor& dq_TND, const at::Tensor& dk_TGD,
+    const at::Tensor& dv_TGD, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& q_TND,
+    const at::Tensor& k_TGD, const at::Tensor& q_weight_D, const at::Tensor& k_weight_D, double eps,
+    const at::Tensor& to_q_TND, const at::Tensor& to_k_TGD, const at::Tensor& to_v_TGD) {
+  const Queue queue = queue_of(dq_TND);
+  const std::int64_t most = to.normed_rope_blocks(queue.device);
+  SLIMPACK_CHECK(most > 1, "device {} does not say how many multiprocessors it has", queue.device);
+  const std::int64_t q_heads = q_TND.size(1), k_heads = k_TGD.size(1), width = q_TND.size(2);
+  const auto sums = [&](std::int64_t heads, std::int64_t most_blocks) {
+    const std::int64_t blocks = (q_TND.size(0) * heads + kHeadsOfSum - 1) / kHeadsOfSum;
+    return at::empty({std::min(most_blocks, blocks), width}, dq_TND.options().dtype(at::kFloat));
   };
+  // Blocks of k copy v, too.
+  const std::int64_t of_q =
+      std::clamp<std::int64_t>(most * q_heads / (q_heads + 2 * k_heads), 1, most - 1);
+  at::Tensor dq_weight_BD = sums(q_heads, of_q), dk_weight_BD = sums(k_heads, most - of_q);
   require_launched(
-      to.rope(queue_of(q_TND), {head_rows(q_TND), head_rows(k_TGD), head_rows(v_TGD),
-                                head_rows(to_q_TND), head_rows(to_k_TGD), head_rows(to_v_TGD),
-                                data(cos), data(sin), cos.stride(0), q_TND.size(0), size(q_TND, 1),
-                                size(k_TGD, 1), size(q_TND, 2), static_cast<float>(sign)}),
-      "rope");
+      to.normed_rope_backward(
+          queue,
+          {rope_arguments({dq_TND, dk_TGD, dv_TGD}, cos, sin, -1, {to_q_TND, to_k_TGD, to_v_TGD}),
+           head_rows(q_TND), head_rows(k_TGD), data(q_weight_D), data(k_weight_D),
+           data<float>(dq_weight_BD), data<float>(dk_weight_BD), static_cast<float>(eps),
+           dq_weight_BD.size(0), dk_weight_BD.size(0)}),
+      "normed_rope_backward");
+  return {std::move(dq_weight_BD), std::move(dk_weight_BD)};
 }
 
 bool is_declared() {
@@ -163,6 +228,14 @@ TORCH_LIBRARY_FRAGMENT(slimpack, m) {
   m.def(
       "rope(Tensor q, Tensor k, Tensor? v, Tensor cos, Tensor sin, float sign, Tensor(a!) to_q, "
       "Tensor(b!) to_k, Tensor(c!)? to_v) -> ()");
+  m.def(
+      "normed_rope(Tensor q, Tensor? k, Tensor? v, Tensor cos, Tensor sin, Tensor q_weight, Tensor "
+      "k_weight, float eps, Tensor(a!) to_q, Tensor(b!)? to_k, Tensor(c!)? to_v, Tensor(d!)? "
+      "kept_q, Tensor(e!)? kept_k) -> ()");
+  m.def(
+      "normed_rope_backward(Tensor dq, Tensor dk, Tensor dv, Tensor cos, Tensor sin, Tensor q, "
+      "Tensor k, Tensor q_weight, Tensor k_weight, float eps, Tensor(a!) to_q, Tensor(b!) to_k, "
+      "Tensor(c!) to_v) -> (Tensor, Tensor)");
   if (const Launchers* const cuda = cuda_launchers()) {
     static torch::Library kernels(torch::Library::IMPL, "slimpack", c10::DispatchKey::CUDA,
                                   __FILE__, __LINE__);
@@ -188,6 +261,13 @@ OptionalTensor if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
 }
 
+/// Adds to a weight's gradient.
+void add_columns(const at::Tensor& sum_H, const at::Tensor& addends_BH) {
+  static const auto call =
+      operator_of<at::Tensor(const at::Tensor&, const at::Tensor&)>("slimpack::add_columns");
+  call.call(sum_H, addends_BH);
+}
+
 bool is_aligned(const at::Tensor& tensor) {
   return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 16 == 0;
 }
@@ -208,6 +288,8 @@ void implement(torch::Library& library, const Launchers& launchers) {
   library.impl("cross_entropy", with(cross_entropy_on, launchers));
   library.impl("cross_entropy_backward", with(cross_entropy_backward_on, launchers));
   library.impl("rope", with(rope_on, launchers));
+  library.impl("normed_rope", with(normed_rope_on, launchers));
+  library.impl("normed_rope_backward", with(normed_rope_backward_on, launchers));
 }
 
 bool are_there_for(const at::Tensor& like) {
@@ -255,11 +337,9 @@ void rms_norm_backward(const at::Tensor& dy_TH, const NormBackward& norm, const 
   static const auto backward = operator_of<std::tuple<at::Tensor, at::Tensor>(
       const at::Tensor&, const at::Tensor&, const at::Tensor&, const OptionalTensor&, double,
       const OptionalTensor&)>("slimpack::rms_norm_backward");
-  static const auto add =
-      operator_of<at::Tensor(const at::Tensor&, const at::Tensor&)>("slimpack::add_columns");
   const at::Tensor sums_BH = std::get<1>(backward.call(
       dy_TH, norm.x_TH, norm.weight_H, if_defined(norm.residual_TH), norm.eps, if_defined(y_TH)));
-  add.call(dweight_H, sums_BH);
+  add_columns(dweight_H, sums_BH);
 }
 
 TargetLogits cross_entropy(const at::Tensor& logits_TV, const at::Tensor& targets_T,
@@ -295,6 +375,37 @@ void rope(const Heads& from, const Angles& angles, double sign, const Heads& to)
   const bool copies = from.v_TGD.defined() && to.v_TGD.defined();
   call.call(from.q_TND, from.k_TGD, copies ? OptionalTensor(from.v_TGD) : std::nullopt, angles.cos,
             angles.sin, sign, to.q_TND, to.k_TGD, copies ? OptionalTensor(to.v_TGD) : std::nullopt);
+}
+
+bool takes_normed_heads(const Heads& heads, const HeadNorms& norms) {
+  return are_there_for(heads.q_TND) && heads.q_TND.size(2) % 16 == 0 &&
+         heads.q_TND.size(2) <= kWidestNormedHead && is_aligned(norms.q_weight_D) &&
+         is_aligned(norms.k_weight_D);
+}
+
+void normed_rope(const Heads& from, const Angles& angles, const HeadNorms& norms, const Heads& to,
+                 const Heads& kept) {
+  static const auto call =
+      operator_of<void(const at::Tensor&, const OptionalTensor&, const OptionalTensor&,
+                       const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                       double, const at::Tensor&, const OptionalTensor&, const OptionalTensor&,
+                       const OptionalTensor&, const OptionalTensor&)>("slimpack::normed_rope");
+  call.call(from.q_TND, if_defined(from.k_TGD), if_defined(from.v_TGD), angles.cos, angles.sin,
+            norms.q_weight_D, norms.k_weight_D, norms.eps, to.q_TND, if_defined(to.k_TGD),
+            if_defined(to.v_TGD), if_defined(kept.q_TND), if_defined(kept.k_TGD));
+}
+
+void normed_rope_backward(const Heads& gradients, const Angles& angles, const HeadNorms& norms,
+                          const Heads& before, const Heads& to, const NormGradients& sums) {
+  static const auto call = operator_of<std::tuple<at::Tensor, at::Tensor>(
+      const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+      const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, double,
+      const at::Tensor&, const at::Tensor&, const at::Tensor&)>("slimpack::normed_rope_backward");
+  const auto [q_BD, k_BD] = call.call(gradients.q_TND, gradients.k_TGD, gradients.v_TGD, angles.cos,
+                                      angles.sin, before.q_TND, before.k_TGD, norms.q_weight_D,
+                                      norms.k_weight_D, norms.eps, to.q_TND, to.k_TGD, to.v_TGD);
+  add_columns(sums.q_D, q_BD);
+  add_columns(sums.k_D, k_BD);
 }
 
 }  // namespace slimpack::fused

@@ -5,6 +5,49 @@
 
 namespace slimpack::fused::inline SLIMPACK_WAY {
 
+/// Eight values of each half of a head: those that turn together.
+struct Bf16Halves {
+  Bf16x8 first, second;
+};
+struct Halves {
+  Float8 first, second;
+};
+
+SLIMPACK_DEVICE Bf16* head_of(const HeadRows& rows, std::int64_t row, int head) {
+  return rows.data + row * rows.row_stride + head * rows.head_stride;
+}
+
+/// Vectors `i` of the halves of a head, or of a weight that is as wide.
+SLIMPACK_DEVICE Bf16Halves load_halves(const Bf16* head, int half, int i) {
+  return {load8(head, i), load8(head + half, i)};
+}
+
+SLIMPACK_DEVICE void store_halves(Bf16* head, int half, int i, const Bf16Halves& x) {
+  store8(head, i, x.first);
+  store8(head + half, i, x.second);
+}
+
+SLIMPACK_DEVICE Halves widened(const Bf16Halves& x) {
+  return {widened(x.first), widened(x.second)};
+}
+
+SLIMPACK_DEVICE Bf16Halves rounded(const Halves& x) {
+  return {rounded(x.first), rounded(x.second)};
+}
+
+/// Vectors `i` of a head of the row, turned.
+SLIMPACK_DEVICE Halves turned(const Halves& x, const RopeArguments& a, std::int64_t row, int i) {
+  const Float8 cos = widened(load8(a.cos_TP + row * a.angle_stride, i));
+  const Float8 sin = widened(load8(a.sin_TP + row * a.angle_stride, i));
+  Halves y;
+  for (int e = 0; e < 8; ++e) {
+    const float sine = a.sign * sin.value[e];
+    y.first.value[e] = x.first.value[e] * cos.value[e] - x.second.value[e] * sine;
+    y.second.value[e] = x.second.value[e] * cos.value[e] + x.first.value[e] * sine;
+  }
+  return y;
+}
+
 /// Rotates q and k and copies v: from one tensor to three in the forward pass, back into one in the
 /// backward pass, with sign −1. 4 bytes an element.
 struct Rope {
@@ -28,23 +71,8 @@ struct Rope {
       const int own_head = is_q ? head : head - a.q_heads;
       const Bf16* x = head_of(is_q ? a.from_q : a.from_k, row, own_head);
       Bf16* y = head_of(is_q ? a.to_q : a.to_k, row, own_head);
-      const Float8 first = widened(load8(x, i)), second = widened(load8(x + half, i));
-      const Float8 cos = widened(load8(a.cos_TP + row * a.angle_stride, i));
-      const Float8 sin = widened(load8(a.sin_TP + row * a.angle_stride, i));
-      Float8 turned_first, turned_second;
-      for (int e = 0; e < 8; ++e) {
-        const float sine = a.sign * sin.value[e];
-        turned_first.value[e] = first.value[e] * cos.value[e] - second.value[e] * sine;
-        turned_second.value[e] = second.value[e] * cos.value[e] + first.value[e] * sine;
-      }
-      store8(y, i, rounded(turned_first));
-      store8(y + half, i, rounded(turned_second));
+      store_halves(y, half, i, rounded(turned(widened(load_halves(x, half, i)), a, row, i)));
     });
-  }
-
- private:
-  static SLIMPACK_DEVICE Bf16* head_of(const HeadRows& rows, std::int64_t row, int head) {
-    return rows.data + row * rows.row_stride + head * rows.head_stride;
   }
 };
 

@@ -14,35 +14,50 @@
 namespace slimpack {
 namespace {
 
-/// Queries, keys and values as attention takes them, of the layer's input. Keeps rows of q/k norms.
+/// Normalises and rotates q and k of the projection as its parts of `turned` are. Keeps rows of the
+/// q/k norms.
+void normalize_and_rotate(const LayerContext& c, const fused::Heads& raw,
+                          const fused::Heads& turned, LayerRows& rows) {
+  if (norms_with_rope(c, raw.q_TND)) {
+    if (keeps_queries(c.recompute)) {
+      rows.raw_q_TND = at::empty(raw.q_TND.sizes(), raw.q_TND.options());
+      rows.raw_k_TGD = at::empty(raw.k_TGD.sizes(), raw.k_TGD.options());
+    }
+    fused::normed_rope(raw, {c.rope.cos, c.rope.sin}, head_norms(c), turned,
+                       {rows.raw_q_TND, rows.raw_k_TGD, {}});
+    return;
+  }
+  const LayerParameters& p = c.parameters;
+  rotate({normed_heads(c, raw.q_TND, p.q_norm_D, rows.q_rstd_TN1),
+          normed_heads(c, raw.k_TGD, p.k_norm_D, rows.k_rstd_TG1), raw.v_TGD},
+         c.rope, turned);
+  rows.raw_q_TND = raw.q_TND.contiguous();
+  rows.raw_k_TGD = raw.k_TGD.contiguous();
+}
+
+/// Queries, keys and values as attention takes them, of the layer's input.
 fused::Heads attention_inputs(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
   const LayerParameters& p = c.parameters;
   const at::Tensor qkv_TO = to_attention(
       c, linear(c.rows.gathered(normed_input(c, x_TH, p.attention_norm_H, rows.attention_rstd_T1)),
                 p.qkv_OH, p.qkv_bias_O));
   const fused::Heads raw = split_qkv(qkv_TO, c.shape);
-  fused::Heads given = raw;
-  if (c.shape.qk_norm) {
-    given.q_TND = normed_heads(c, raw.q_TND, p.q_norm_D, rows.q_rstd_TN1);
-    given.k_TGD = normed_heads(c, raw.k_TGD, p.k_norm_D, rows.k_rstd_TG1);
-  }
   fused::Heads turned{
       at::empty(raw.q_TND.sizes(), raw.q_TND.options()), KvStore::room(raw.k_TGD), {}};
   if (rotation_copies_values(raw.v_TGD)) turned.v_TGD = KvStore::room(raw.v_TGD);
-  rotate(given, c.rope, turned);
+  if (c.shape.qk_norm)
+    normalize_and_rotate(c, raw, turned, rows);
+  else
+    rotate(raw, c.rope, turned);
   if (!turned.v_TGD.defined()) turned.v_TGD = raw.v_TGD;
-  if (c.shape.qk_norm) {
-    rows.raw_q_TND = raw.q_TND.contiguous();
-    rows.raw_k_TGD = raw.k_TGD.contiguous();
-  }
   return turned;
 }
 
 void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, LayerRows& rows) {
   LayerParameters& p = c.parameters;
   const fused::Heads heads = attention_inputs(c, x_TH, rows);
-  // With q/k norms backward rotates again, unless the norms' results are kept.
-  if (!c.shape.qk_norm || rows.q_rstd_TN1.defined()) rows.q_TND = heads.q_TND;
+  // With q/k norms backward rotates again, unless everything is kept.
+  if (!c.shape.qk_norm || c.recompute == Recompute::kNothing) rows.q_TND = heads.q_TND;
   c.kv.write(c.layer, c.pack.slices, heads.k_TGD, heads.v_TGD);
   AttentionResult result = attend(c, heads.q_TND, c.exchange);
   rows.out_TND = std::move(result.out_TND);
@@ -132,8 +147,11 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
             c, row_linear_backward(c, dmiddle_TH, out_TQ, p.output_HQ, p.output_bias_H, weights))
             .view(rows.out_TND.sizes());
     const Queries seen = queries(c, rows);
-    dqkv_TO = attend_backward(c, {dout_TND, seen.q_TND, rows.out_TND, rows.lse_TN});
-    if (c.shape.qk_norm) undo_norms(c, rows, seen, dqkv_TO);
+    const bool together = norms_with_rope(c, rows.out_TND);
+    dqkv_TO = attend_backward(
+        c, {dout_TND, seen.q_TND, rows.out_TND, rows.lse_TN},
+        together ? fused::Heads{rows.raw_q_TND, rows.raw_k_TGD, {}} : fused::Heads());
+    if (c.shape.qk_norm && !together) undo_norms(c, rows, seen, dqkv_TO);
     if (c.remap != nullptr) dqkv_TO = c.remap->from_attention(dqkv_TO);
   }
   return normed_linear_backward(c, std::move(dqkv_TO), {rows.x_TH, rows.attention_rstd_T1},

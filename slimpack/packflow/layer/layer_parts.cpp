@@ -32,6 +32,14 @@ fused::Heads split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
           part(s.q_width() + s.kv_width(), s.num_kv_heads)};
 }
 
+fused::HeadNorms head_norms(const LayerContext& c) {
+  return {c.parameters.q_norm_D.value, c.parameters.k_norm_D.value, c.shape.rms_norm_eps};
+}
+
+bool norms_with_rope(const LayerContext& c, const at::Tensor& like_TND) {
+  return c.shape.qk_norm && fused::takes_normed_heads({like_TND, {}, {}}, head_norms(c));
+}
+
 at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,
                            const at::Tensor& x_TI, const Parameter& weight_HI,
                            const Parameter& bias_H) {

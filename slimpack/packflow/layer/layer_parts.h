@@ -14,6 +14,12 @@ namespace slimpack {
 /// q, k and v of the joint projection: views.
 [[nodiscard]] fused::Heads split_qkv(const at::Tensor& qkv_TO, const ModelShape& s);
 
+/// The weights of the q/k norms. REQUIRES: the model has them.
+[[nodiscard]] fused::HeadNorms head_norms(const LayerContext& c);
+/// Whether one kernel takes heads like these through the q/k norms and rope, and one takes their
+/// gradients back.
+[[nodiscard]] bool norms_with_rope(const LayerContext& c, const at::Tensor& like_TND);
+
 /// Rows of heads as attention takes them, from where the rank's other rows are; and back.
 [[nodiscard]] inline at::Tensor to_attention(const LayerContext& c, const at::Tensor& held) {
   return c.remap != nullptr ? c.remap->to_attention(held) : held;

@@ -70,16 +70,6 @@ void start_backward(const LayerContext& c, const AttentionExchange& exchange,
   }
 }
 
-/// Undoes rope on the rows of `g`, from `row` of the MicroPack on: gradients of the projection's
-/// output, but for the q/k norms.
-void undo_rope(const LayerContext& c, const AttentionGradients& g, std::int64_t row,
-               const fused::Heads& d) {
-  const std::int64_t rows = g.dq_TND.size(0);
-  const auto part = [&](const at::Tensor& all) { return all.narrow(0, row, rows); };
-  rotate_back({g.dq_TND, g.dk_TGD, g.dv_TGD}, c.rope.narrow(row, rows),
-              {part(d.q_TND), part(d.k_TGD), part(d.v_TGD)});
-}
-
 /// Adds the prefixes' part of a joined call to the gradients of their sequences; what is left are
 /// the slices' own, one below the other.
 AttentionGradients without_prefixes(AttentionGradients g, std::span<const Slice> slices,
@@ -99,8 +89,49 @@ AttentionGradients without_prefixes(AttentionGradients g, std::span<const Slice>
   return {std::move(g.dq_TND), joined_rows(dk), joined_rows(dv)};
 }
 
+/// Gradients of a MicroPack's projections, made of attention's. They take memory when somebody asks
+/// for it first.
+class ProjectionGradients {
+ public:
+  /// `before`: q and k before their norms where these are undone with rope.
+  ProjectionGradients(const LayerContext& c, const QueryRows& rows, const fused::Heads& before)
+      : c_(c), rows_(rows), before_(before) {}
+
+  void allocate() {
+    if (dqkv_TO_.defined()) return;
+    const ModelShape& s = c_.shape;
+    dqkv_TO_ =
+        at::empty({rows_.q_TND.size(0), s.q_width() + 2 * s.kv_width()}, rows_.q_TND.options());
+    parts_ = split_qkv(dqkv_TO_, s);
+  }
+  /// Undoes rope on the rows of `g`, from `row` of the MicroPack on, and the norms before it.
+  void undo_rope(const AttentionGradients& g, std::int64_t row) {
+    allocate();
+    const std::int64_t rows = g.dq_TND.size(0);
+    const auto part = [&](const at::Tensor& all) { return all.narrow(0, row, rows); };
+    const fused::Heads d{part(parts_.q_TND), part(parts_.k_TGD), part(parts_.v_TGD)};
+    const RopeRows rope = c_.rope.narrow(row, rows);
+    if (!before_.q_TND.defined()) return rotate_back({g.dq_TND, g.dk_TGD, g.dv_TGD}, rope, d);
+    LayerParameters& p = c_.parameters;
+    fused::normed_rope_backward({g.dq_TND, g.dk_TGD, g.dv_TGD}, {rope.cos, rope.sin},
+                                head_norms(c_), {part(before_.q_TND), part(before_.k_TGD), {}}, d,
+                                {p.q_norm_D.gradient, p.k_norm_D.gradient});
+  }
+  [[nodiscard]] at::Tensor take() {
+    allocate();
+    return std::move(dqkv_TO_);
+  }
+
+ private:
+  const LayerContext& c_;
+  const QueryRows& rows_;
+  const fused::Heads& before_;
+  at::Tensor dqkv_TO_;
+  fused::Heads parts_;
+};
+
 void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& all,
-                  const fused::Heads& d) {
+                  ProjectionGradients& gradients) {
   std::vector<KeysValues> later;
   for (const Slice& slice : run.slices) later.push_back(c.kv.gradient(c.layer, slice));
   const bool gives = gives_keys(c, run, c.exchange);
@@ -125,7 +156,7 @@ void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& al
     c.kv.release(c.layer, run.slices[s]);
     row += count;
   }
-  undo_rope(c, g, run.row, d);
+  gradients.undo_rope(g, run.row);
 }
 
 SharedSlices shared_slices(const LayerContext& c, const PackRun& run) {
@@ -162,42 +193,16 @@ AttentionResult no_rows(const at::Tensor& q_TND) {
           at::empty({0, q_TND.size(1)}, q_TND.options().dtype(accumulate_type(q_TND)))};
 }
 
-/// Gradients of a MicroPack's projections. They take memory from the first run on that gives some.
-class ProjectionGradients {
- public:
-  ProjectionGradients(const LayerContext& c, const QueryRows& rows) : c_(c), rows_(rows) {}
-
-  const fused::Heads& of_all() {
-    if (!dqkv_TO_.defined()) {
-      const ModelShape& s = c_.shape;
-      dqkv_TO_ =
-          at::empty({rows_.q_TND.size(0), s.q_width() + 2 * s.kv_width()}, rows_.q_TND.options());
-      parts_ = split_qkv(dqkv_TO_, s);
-    }
-    return parts_;
-  }
-  [[nodiscard]] at::Tensor take() {
-    static_cast<void>(of_all());
-    return std::move(dqkv_TO_);
-  }
-
- private:
-  const LayerContext& c_;
-  const QueryRows& rows_;
-  at::Tensor dqkv_TO_;
-  fused::Heads parts_;
-};
-
 /// Of the slices that no other replica shares.
 void backward_alone(const LayerContext& c, const QueryRows& rows, ProjectionGradients& gradients) {
   if (std::ranges::all_of(c.runs, &PackRun::shared)) return;
-  const fused::Heads& d = gradients.of_all();
+  gradients.allocate();
   if (c.exchange != nullptr) start_backward(c, *c.exchange, rows);
   for (const PackRun& run : c.runs)
-    if (!run.shared() && !gives_keys(c, run, c.exchange)) run_backward(c, run, rows, d);
+    if (!run.shared() && !gives_keys(c, run, c.exchange)) run_backward(c, run, rows, gradients);
   // Last the one that waits for the other rank.
   if (c.exchange != nullptr && c.exchange->gives)
-    run_backward(c, giving_run(c, *c.exchange), rows, d);
+    run_backward(c, giving_run(c, *c.exchange), rows, gradients);
   else if (c.exchange != nullptr)
     take_backward(*c.exchange);
 }
@@ -234,8 +239,9 @@ AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND,
   return {joined_rows(out), joined_rows(lse)};
 }
 
-at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows) {
-  ProjectionGradients gradients(c, rows);
+at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows,
+                           const fused::Heads& before) {
+  ProjectionGradients gradients(c, rows, before);
   std::vector<ContextBackward> passes;
   for (const PackRun& run : c.runs)
     if (run.shared()) passes.emplace_back(shared_slices(c, run), rows.narrow(run.row, run.rows()));
@@ -246,8 +252,11 @@ at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows) {
   for (const PackRun& run : c.runs) {
     if (!run.shared()) continue;
     const AttentionGradients g = (pass++)->take();
-    const fused::Heads& d = gradients.of_all();
-    undo_rope(c, {g.dq_TND.to(type), g.dk_TGD.to(type), g.dv_TGD}, run.row, d);
+    gradients.allocate();
+    // One kernel takes gradients of one type; a copy converts them by itself.
+    const bool converts = rotation_copies_values(rows.q_TND);
+    gradients.undo_rope(
+        {g.dq_TND.to(type), g.dk_TGD.to(type), converts ? g.dv_TGD.to(type) : g.dv_TGD}, run.row);
     for (const Slice& slice : run.slices) c.kv.release(c.layer, slice);
   }
   return gradients.take();

@@ -15,7 +15,9 @@ namespace slimpack {
                                      const AttentionExchange* exchange);
 
 /// Gradients of q and k before rope and of v, side by side [T, Q + 2K]. Adds the prefixes' dK/dV to
-/// the store, takes the slices' own from there and releases the slices.
-[[nodiscard]] at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows);
+/// the store, takes the slices' own from there and releases the slices. Where `before` has q and k
+/// as they were before their norms, the gradients are those of these (norms_with_rope).
+[[nodiscard]] at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows,
+                                         const fused::Heads& before);
 
 }  // namespace slimpack

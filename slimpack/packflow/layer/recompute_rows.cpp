@@ -1,5 +1,6 @@
 #include "slimpack/packflow/layer/recompute_rows.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 
 #include <utility>
@@ -21,7 +22,12 @@ Parameter first_outputs(const Parameter& parameter, std::int64_t rows) {
 
 /// q as attention sees it, from q before its norm.
 at::Tensor rotated_queries(const LayerContext& c, const at::Tensor& raw_q_TND) {
-  return rotate(rms_norm(raw_q_TND, c.parameters.q_norm_D, c.shape.rms_norm_eps), c.rope);
+  if (!norms_with_rope(c, raw_q_TND))
+    return rotate(rms_norm(raw_q_TND, c.parameters.q_norm_D, c.shape.rms_norm_eps), c.rope);
+  at::Tensor q_TND = at::empty(raw_q_TND.sizes(), raw_q_TND.options());
+  fused::normed_rope({raw_q_TND, {}, {}}, {c.rope.cos, c.rope.sin}, head_norms(c), {q_TND, {}, {}},
+                     {});
+  return q_TND;
 }
 
 /// Projects q again, and k where it is needed before its norm; v never is.
@@ -61,6 +67,10 @@ at::Tensor normed_heads(const LayerContext& c, const at::Tensor& x, const Parame
   Normalized norm = rms_normalize(x, eps);
   rstd = std::move(norm.rstd);
   return norm.n.mul_(weight.value);
+}
+
+bool keeps_queries(Recompute recompute) {
+  return recompute != Recompute::kAttention && recompute != Recompute::kFull;
 }
 
 std::vector<bool> offloading_layers(std::span<const Recompute> by_layer) {
@@ -116,6 +126,8 @@ at::Tensor activation(const BackwardRows& rows) {
 
 Queries queries(const LayerContext& c, const LayerRows& rows) {
   if (!c.shape.qk_norm) return {rows.q_TND, {}, {}};
+  if (norms_with_rope(c, rows.raw_q_TND))
+    return {rows.q_TND.defined() ? rows.q_TND : rotated_queries(c, rows.raw_q_TND), {}, {}};
   if (rows.q_TND.defined()) return {rows.q_TND, {{}, rows.q_rstd_TN1}, {{}, rows.k_rstd_TG1}};
   Queries result;
   result.q_norm = rms_normalize(rows.raw_q_TND, c.shape.rms_norm_eps);

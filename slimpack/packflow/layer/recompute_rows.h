@@ -30,6 +30,9 @@ namespace slimpack {
 [[nodiscard]] at::Tensor normed_heads(const LayerContext& c, const at::Tensor& x,
                                       const Parameter& weight, at::Tensor& rstd);
 
+/// Whether rows of queries are kept, of keys with q/k norms, and of attention's output.
+[[nodiscard]] bool keeps_queries(Recompute recompute);
+
 /// By layer: whether its rows wait in host memory (row_store.h).
 [[nodiscard]] std::vector<bool> offloading_layers(std::span<const Recompute> by_layer);
 
@@ -47,8 +50,8 @@ void drop_rows(LayerRows& rows, Recompute recompute);
 /// silu(gate) ⊙ up, kept or computed now.
 [[nodiscard]] at::Tensor activation(const BackwardRows& rows);
 
-/// Queries as attention saw them, and with q/k norms what their backward needs; kept or computed
-/// now.
+/// Queries as attention saw them, kept or computed now. With q/k norms also what their backward
+/// needs, unless a kernel takes them together with rope (norms_with_rope).
 struct Queries {
   at::Tensor q_TND;
   Normalized q_norm, k_norm;

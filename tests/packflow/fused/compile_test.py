@@ -16,7 +16,8 @@ ROOM = ROOT / "slimpack/packflow/fused"
 # Targets of nvcc, the same as in the room's CMakeLists.txt.
 ARCHITECTURES = {"80": "sm_80", "90a": "sm_90a", "100": "sm_100"}
 KERNELS = {"Swiglu": 1, "SwigluBackward": 1, "RmsNorm": 5, "RmsNormBackward": 5, "AddColumns": 1,
-           "CrossEntropy": 1, "CrossEntropyBackward": 1, "Rope": 1}  # compiled once or by width
+           "CrossEntropy": 1, "CrossEntropyBackward": 1, "Rope": 1, "NormedRope": 1,
+           "NormedRopeBackward": 1}  # compiled once or by width
 # Loads and stores of single values that a kernel may have: a row's target, its log-sum-exp.
 MOST_SCALARS = 5
 

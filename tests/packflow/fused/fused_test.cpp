@@ -25,7 +25,7 @@ TORCH_LIBRARY_IMPL(slimpack, PrivateUse1, m) {
 }
 
 constexpr double kOnce = 1.01 / 256, kTwice = 2.02 / 256;  // bf16 roundings on the way
-constexpr int kShapes = 250;                               // of each of four kinds
+constexpr int kShapes = 250;                               // of each kind
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Random bf16 values on the device.
@@ -154,26 +154,40 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& 
   return at::cat({a * cos - sign * b * sin, b * cos + sign * a * sin}, 2);
 }
 
+/// Random heads of a projection, and room for what the kernels make of them.
+struct RandomHeads {
+  RandomHeads(Rng& rng, std::int64_t row_count, std::int64_t widest)
+      : rows(row_count),
+        heads(1 + static_cast<std::int64_t>(rng.below(5))),
+        groups(1 + static_cast<std::int64_t>(rng.below(3))),
+        dim(16 * (1 + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(widest))))),
+        qkv(random_bf16(rng, {rows, heads + 2 * groups, dim})),
+        angles(random_bf16(rng, {2 * rows, 2, 1, dim / 2})),
+        cos(angles.select(1, 0).slice(0, 0, 2 * rows, 2)),
+        sin(angles.select(1, 1).slice(0, 0, 2 * rows, 2)) {}
+
+  [[nodiscard]] Heads split(const at::Tensor& all) const {
+    return {all.narrow(1, 0, heads), all.narrow(1, heads, groups),
+            all.narrow(1, heads + groups, groups)};
+  }
+  /// Room for queries.
+  [[nodiscard]] at::Tensor queries() const { return at::empty({rows, heads, dim}, qkv.options()); }
+  /// Room for keys or values, head by head as the key/value store has them.
+  [[nodiscard]] at::Tensor keys() const {
+    return at::empty({groups, rows, dim}, qkv.options()).transpose(0, 1);
+  }
+
+  std::int64_t rows, heads, groups, dim;
+  at::Tensor qkv, angles, cos, sin;
+};
+
 TEST(Fused, RopeIsItsDefinitionOverAnyStrides) {
   Rng rng(4);
   for (int i = 0; i < kShapes; ++i) {
-    const std::int64_t rows = 1 + static_cast<std::int64_t>(rng.below(9)),
-                       heads = 1 + static_cast<std::int64_t>(rng.below(5)),
-                       groups = 1 + static_cast<std::int64_t>(rng.below(3)),
-                       dim = 16 * (1 + static_cast<std::int64_t>(rng.below(8)));
-    const at::Tensor qkv = random_bf16(rng, {rows, heads + 2 * groups, dim});
-    const auto split = [&](const at::Tensor& all) {
-      return Heads{all.narrow(1, 0, heads), all.narrow(1, heads, groups),
-                   all.narrow(1, heads + groups, groups)};
-    };
-    // As the key/value store has them, head by head.
-    const auto room = [&] { return at::empty({groups, rows, dim}, qkv.options()).transpose(0, 1); };
-    const at::Tensor table = random_bf16(rng, {2 * rows, 2, 1, dim / 2});
-    const at::Tensor cos = table.select(1, 0).slice(0, 0, 2 * rows, 2),
-                     sin = table.select(1, 1).slice(0, 0, 2 * rows, 2);
-    const Heads from = split(qkv);
-    const Heads to{at::empty({rows, heads, dim}, qkv.options()), room(),
-                   i % 2 == 0 ? room() : at::Tensor()};
+    const RandomHeads r(rng, 1 + static_cast<std::int64_t>(rng.below(9)), 8);
+    const at::Tensor &cos = r.cos, &sin = r.sin;
+    const Heads from = r.split(r.qkv);
+    const Heads to{r.queries(), r.keys(), i % 2 == 0 ? r.keys() : at::Tensor()};
     ASSERT_TRUE(takes_heads(from, {cos, sin}, to));
     rope(from, {cos, sin}, 1, to);
     const at::Tensor c = fp64(cos), s = fp64(sin);
@@ -182,12 +196,88 @@ TEST(Fused, RopeIsItsDefinitionOverAnyStrides) {
     if (to.v_TGD.defined()) {
       ASSERT_TRUE(seen_by_cpu(to.v_TGD).equal(seen_by_cpu(from.v_TGD)));
     }
-    const at::Tensor back = at::empty_like(qkv);
-    rope({to.q_TND, to.k_TGD, from.v_TGD}, {cos, sin}, -1, split(back));
-    const Heads d = split(back);
+    const Heads d = r.split(at::empty_like(r.qkv));
+    rope({to.q_TND, to.k_TGD, from.v_TGD}, {cos, sin}, -1, d);
     ASSERT_TRUE(near(d.q_TND, turned(fp64(to.q_TND), c, s, -1), kOnce));
     ASSERT_TRUE(near(d.k_TGD, turned(fp64(to.k_TGD), c, s, -1), kOnce));
     ASSERT_TRUE(seen_by_cpu(d.v_TGD).equal(seen_by_cpu(from.v_TGD)));
+  }
+}
+
+/// x / rms(x) of each head and 1 / rms(x), in fp64.
+struct NormedHead {
+  NormedHead(const at::Tensor& x, double eps)
+      : rstd((x.square().mean(2, true) + eps).rsqrt()), n(x * rstd) {}
+  at::Tensor rstd, n;
+};
+
+TEST(Fused, NormsBeforeRopeAreTheirDefinition) {
+  Rng rng(7);
+  const double eps = 1e-6;
+  for (int i = 0; i < kShapes; ++i) {
+    // Some have more heads than a block, and heads of the greatest width.
+    const RandomHeads r(rng, 1 + static_cast<std::int64_t>(rng.below(i % 10 == 0 ? 90 : 9)),
+                        i % 20 == 1 ? 32 : 9);
+    const at::Tensor q_weight = random_bf16(rng, {r.dim}), k_weight = random_bf16(rng, {r.dim});
+    const HeadNorms norms{q_weight, k_weight, eps};
+    const Heads from = r.split(r.qkv);
+    if (i % 7 == 0) seen_by_cpu(from.q_TND)[0].zero_();
+    ASSERT_TRUE(takes_normed_heads(from, norms));
+    const bool keeps = i % 3 == 0, alone = i % 4 == 0;  // queries alone
+    const Heads to{r.queries(), alone ? at::Tensor() : r.keys(),
+                   i % 4 == 1 ? at::Tensor() : r.keys()};
+    const Heads kept{
+        keeps ? r.queries() : at::Tensor(), keeps && !alone ? r.keys() : at::Tensor(), {}};
+    const Heads given = alone ? Heads{from.q_TND, {}, {}} : from;
+    normed_rope(given, {r.cos, r.sin}, norms, alone ? Heads{to.q_TND, {}, {}} : to, kept);
+    const at::Tensor c = fp64(r.cos), s = fp64(r.sin);
+    const auto expect = [&](const at::Tensor& got, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& copy) {
+      // Hugging Face rounds n, and then its product with the weight.
+      const at::Tensor y = rounded(rounded(NormedHead(fp64(x), eps).n) * fp64(weight));
+      EXPECT_TRUE(near(got, turned(y, c, s, 1), kTwice)) << i;
+      if (copy.defined()) {
+        EXPECT_TRUE(seen_by_cpu(copy).equal(seen_by_cpu(x)));
+      }
+    };
+    expect(to.q_TND, from.q_TND, q_weight, kept.q_TND);
+    if (!alone) expect(to.k_TGD, from.k_TGD, k_weight, kept.k_TGD);
+    if (!alone && to.v_TGD.defined()) {
+      EXPECT_TRUE(seen_by_cpu(to.v_TGD).equal(seen_by_cpu(from.v_TGD)));
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Fused, GradientsGoBackThroughRopeAndNorms) {
+  Rng rng(8);
+  const double eps = 1e-6;
+  for (int i = 0; i < kShapes; ++i) {
+    const RandomHeads r(rng, 1 + static_cast<std::int64_t>(rng.below(i % 10 == 0 ? 90 : 9)),
+                        i % 20 == 1 ? 32 : 9);
+    const at::Tensor q_weight = random_bf16(rng, {r.dim}), k_weight = random_bf16(rng, {r.dim});
+    const Heads before = r.split(r.qkv);
+    if (i % 7 == 0) seen_by_cpu(before.k_TGD)[0].zero_();
+    const Heads dy{random_bf16(rng, {r.rows, r.heads, r.dim}),
+                   random_bf16(rng, {r.rows, r.groups, r.dim}),
+                   random_bf16(rng, {r.rows, r.groups, r.dim})};
+    const Heads d = r.split(at::empty_like(r.qkv));
+    const auto ones = [&] { return at::ones({r.dim}, at::kFloat).to(kPretended); };
+    const at::Tensor dq_weight = ones(), dk_weight = ones();
+    normed_rope_backward(dy, {r.cos, r.sin}, {q_weight, k_weight, eps}, before, d,
+                         {dq_weight, dk_weight});
+    const auto expect = [&](const at::Tensor& got, const at::Tensor& sum, const at::Tensor& x,
+                            const at::Tensor& gradient, const at::Tensor& weight) {
+      const NormedHead norm(fp64(x), eps);
+      const at::Tensor back = turned(fp64(gradient), fp64(r.cos), fp64(r.sin), -1);
+      const at::Tensor g = back * fp64(weight);
+      EXPECT_TRUE(near(got, norm.rstd * (g - norm.n * (g * norm.n).mean(2, true)), kOnce)) << i;
+      EXPECT_TRUE(near(sum, (back * rounded(norm.n)).sum({0, 1}) + 1, kOnce)) << i;
+    };
+    expect(d.q_TND, dq_weight, before.q_TND, dy.q_TND, q_weight);
+    expect(d.k_TGD, dk_weight, before.k_TGD, dy.k_TGD, k_weight);
+    EXPECT_TRUE(seen_by_cpu(d.v_TGD).equal(seen_by_cpu(dy.v_TGD)));
+    if (HasFailure()) return;
   }
 }
 
@@ -207,6 +297,14 @@ TEST(Fused, OtherTensorsAreLeftToLibtorch) {
   const at::Tensor heads = at::empty({2, 2, 8}, rows.options()),
                    angles = at::empty({2, 1, 4}, rows.options());
   EXPECT_FALSE(takes_heads({heads, heads, {}}, {angles, angles}, {heads, heads, {}}));
+  const auto takes_width = [&](std::int64_t dim) {
+    const at::Tensor head_weight = at::empty({dim}, rows.options());
+    return takes_normed_heads({at::empty({2, 2, dim}, rows.options()), {}, {}},
+                              {head_weight, head_weight, 1e-6});
+  };
+  EXPECT_TRUE(takes_width(512));
+  EXPECT_FALSE(takes_width(528));  // a head has more vectors than a warp has lanes
+  EXPECT_FALSE(takes_width(8));
 }
 
 TEST(Fused, LaunchersRefuseWhatTheirKernelsDoNotKnow) {
