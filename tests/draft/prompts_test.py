@@ -72,7 +72,7 @@ def test_documents_of_a_dataset_are_prompts(tmp_path):
     (b'{"text": "a"}', ["line 1", "no field 'prompt'", "has 'text'", "--field"]),
     (b'{"prompt": 7}', ["line 1", "field 'prompt' is 7", "neither a text nor a list of chat messages"]),
     (b'{"prompt": [{"role": "user"}]}', ["neither a text"]),
-    (b'{"prompt": "a"}\n{"prompt": "\\ud83d"}', ["line 2", "lone surrogate \\ud83d"]),
+    (b'{"prompt": "a"}\n{"prompt": "\\ud83d"}', ["line 2", "is no UTF-8 text (character 0 is '\\ud83d')"]),
     (b"[1]", ["line 1", "[1] is no JSON object"]),
     (b"\xff", ["line 1", "byte 0xff at position 0", "UTF-8"]),
     (b"", ["has no prompt"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 from slimpack import IndexedDataset, InvalidInput
 from slimpack.generation.chat import Chat
 from slimpack.generation.texts import BYTE_VOCABULARY, require_fitting, text_of
-from slimpack.text.documents import decoded, lines_in, require_characters, shortened, value_of
+from slimpack.text.documents import decoded, lines_in, require_line, shortened, value_of
 from slimpack.text.errors import shown
 from slimpack.text.inputs import UNCLEAR_ENDINGS, ending_format, is_object
 from slimpack.text.special_tokens import read_object
@@ -75,7 +75,7 @@ def _texts(file, field, count):
 def _prompt_in(line, field, place):
     prompt = value_of(line, place, field)
     if isinstance(prompt, str):
-        return require_characters(prompt, place, field)
+        return require_line(prompt, place, field)
     if not isinstance(prompt, list) or not prompt or not all(
             isinstance(m, dict) and {"role", "content"} <= m.keys() for m in prompt):
         raise InvalidInput(f"{place}: field '{field}' is {shortened(prompt)}, neither a text nor a list "

@@ -8,7 +8,7 @@ import json
 import zlib
 from dataclasses import dataclass
 
-from slimpack.text.errors import BadDocument, BadInput, cannot_read, reading, shown
+from slimpack.text.errors import BadDocument, BadInput, cannot_read, reading, require_text, shown
 from slimpack.text.inputs import BOM, GZIP, is_compressed
 
 BATCH_BYTES = 1 << 20
@@ -245,18 +245,12 @@ def field_of(line, place, field):
     if not isinstance(text, str):
         raise BadDocument(f"{place}: field '{field}' is {shortened(text)}, no string; give "
                           "--field, or mend the line")
-    return require_characters(text, place, field)
+    return require_line(text, place, field)
 
 
-def require_characters(text, place, field):
-    """The text, if it is UTF-8: JSON can write halves of characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise BadDocument(f"{place}: field '{field}' holds the lone surrogate "
-                          f"\\u{ord(text[error.start]):04x} at position {error.start}, which is no "
-                          "character; mend or remove the line") from error
-    return text
+def require_line(text, place, field):
+    """The text of a field in a line, if it is one."""
+    return require_text(f"{place}: field '{field}'", text, "mend or remove the line", BadDocument)
 
 
 def lines_of(data, first=1):

@@ -31,14 +31,14 @@ def shown(path):
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def require_text(name, text):
-    """The text. Raises InvalidInput where it has a character that is none: half of a surrogate pair, which
-    also stands for a byte of an argument that is no UTF-8."""
+def require_text(name, text, remedy="convert it", refusal=InvalidInput):
+    """The text. Raises the refusal where it has a character that is none: half of a surrogate pair, which
+    JSON can write and which also stands for a byte of an argument that is no UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"{name} is no UTF-8 text (character {error.start} is {text[error.start]!a}); "
-                           "convert it") from None
+        raise refusal(f"{name} is no UTF-8 text (character {error.start} is {text[error.start]!a}); "
+                      f"{remedy}") from None
     return text
 
 
