@@ -8,12 +8,14 @@ import pipeline_worker
 import pytest
 import torch
 from families import config_of, model_of
+from processes import PATIENCE
 from ranks import Ranks, outcomes
 from slimpack.torch.pipeline.comparison import Fp64Casts, plain_step
 from transformers import AutoModelForCausalLM
 from trial import BOUND, random_case
 
 RANKS = 4
+SOON = PATIENCE / 4  # seconds: without the timeout of the groups, on a busy machine, too
 CASES = {
     "gemma2": dict(stages=4, replicas=1, kind="sliced"),
     "llama": dict(stages=2, replicas=2, kind="sliced"),
@@ -93,7 +95,7 @@ def test_when_a_rank_fails_all_end_with_its_cause_at_once():
     (*first, _), (*failed, _), (*last, _) = said = ends("raise")
     assert failed == ["ValueError", "no memory for a matrix\nat some place"]
     assert first == last == ["RanksFailed", "rank 1: no memory for a matrix"]
-    assert all(seconds < 6 for *_, seconds in said)
+    assert all(seconds < SOON for *_, seconds in said)
 
 
 def test_when_a_rank_is_killed_the_others_end_and_name_it():
@@ -102,7 +104,7 @@ def test_when_a_rank_is_killed_the_others_end_and_name_it():
     for kind, message, seconds in (first, last):
         assert kind == "RanksFailed"
         assert message.endswith("lost the connection to stage 1 (rank 1)")
-        assert seconds < 6
+        assert seconds < SOON
 
 
 def test_a_rank_whose_message_is_lost_halfway_ends_too():
@@ -111,7 +113,7 @@ def test_a_rank_whose_message_is_lost_halfway_ends_too():
     for kind, message, seconds in (first, last):
         assert kind == "RanksFailed"
         assert message == "rank 2: lost the connection to stage 1 (rank 1)"
-        assert seconds < 8
+        assert seconds < SOON
 
 
 @pytest.mark.parametrize("exchange", [1, 2])

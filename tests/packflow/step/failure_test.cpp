@@ -102,24 +102,16 @@ class FaultyJob {
     return faults_.counts();
   }
 
-  /// Runs the step with faults at these points; one of them must be its end, within a second.
+  /// Runs the step with faults at these points; one of them must be its end, within a second. A
+  /// busy machine may keep any thread from running for longer; it does not do so every time.
   void expect_end_by(
-      const std::vector<FaultPoint>& points, std::function<void()> first = [] {}) {
-    faults_.arm(points, std::move(first));
-    std::optional<FaultPoint> cause;
-    {
-      const Watchdog watchdog(points.front());
-      const FaultyAllocator allocator(faults_);
-      try {
-        static_cast<void>(run_.run(*engine_, OptimizerUpdate{config_, 0}));
-      } catch (const Fault& fault) {
-        cause = fault.point;
-      }
+      const std::vector<FaultPoint>& points, const std::function<void()>& first = [] {}) {
+    Faults::Clock::duration took = end_by(points, first);
+    for (int again = 0; again < 4 && took > 1s && !::testing::Test::HasFailure(); ++again) {
+      expect_soundness();
+      took = std::min(took, end_by(points, first));
     }
-    const auto took = Faults::Clock::now() - faults_.last_thrown();
-    ASSERT_TRUE(cause) << Fault(points.front()).what() << ": the step went on";
-    EXPECT_NE(std::find(points.begin(), points.end(), *cause), points.end());
-    EXPECT_LT(took, 1s) << Fault(*cause).what();
+    EXPECT_LT(took, 1s) << Fault(points.front()).what();
   }
 
   /// The next step is the one that an engine without a failure would run. An engine that failed in
@@ -148,6 +140,29 @@ class FaultyJob {
   }
 
  private:
+  /// Runs the step with these faults. Returns how long it went on after the last.
+  Faults::Clock::duration end_by(const std::vector<FaultPoint>& points,
+                                 const std::function<void()>& first) {
+    faults_.arm(points, first);
+    std::optional<FaultPoint> cause;
+    {
+      const Watchdog watchdog(points.front());
+      const FaultyAllocator allocator(faults_);
+      try {
+        static_cast<void>(run_.run(*engine_, OptimizerUpdate{config_, 0}));
+      } catch (const Fault& fault) {
+        cause = fault.point;
+      }
+    }
+    const auto took = Faults::Clock::now() - faults_.last_thrown();
+    if (!cause) {
+      ADD_FAILURE() << Fault(points.front()).what() << ": the step went on";
+      return {};
+    }
+    EXPECT_NE(std::find(points.begin(), points.end(), *cause), points.end());
+    return took;
+  }
+
   const RandomRun& run_;
   TrainConfig config_;
   EngineOptions options_;
@@ -217,7 +232,7 @@ TEST(Failure, AnywhereOnAnyRankEndsTheStepWithItsCauseAndTheEngineLivesOn) {
     for (const FaultPoint& point : sample(rng, job.places())) {
       seen.insert(point.place);
       job.expect_end_by({point});
-      if (HasFatalFailure()) return;
+      if (HasFailure()) return;
       job.expect_soundness();
     }
     job.expect_sound_update();
@@ -238,7 +253,7 @@ TEST(Failure, OfAllRanksAtOnceEndsTheStepWithOneOfTheCauses) {
     for (int i = 0; i < 20; ++i) {
       std::barrier all(ranks);
       job.expect_end_by(points, [&all] { all.arrive_and_wait(); });
-      if (HasFatalFailure()) return;
+      if (HasFailure()) return;
     }
     job.expect_soundness();
   }
@@ -255,7 +270,7 @@ TEST(Failure, WakesThoseWhoHaveWaitedForLong) {
     const auto at = places.lower_bound({place, 0});
     ASSERT_TRUE(at != places.end() && at->first.first == place) << place;
     job.expect_end_by({{at->first.second, place, 1}}, [] { std::this_thread::sleep_for(200ms); });
-    if (HasFatalFailure()) return;
+    if (HasFailure()) return;
   }
   job.expect_soundness();
 }
