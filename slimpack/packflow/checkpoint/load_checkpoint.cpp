@@ -18,7 +18,7 @@ void load_checkpoint(Engine& engine, const Checkpoint& checkpoint) {
   load_optimizer_state(engine, optimizer, origin);
 }
 
-void load_hugging_face_model(Engine& engine, const fs::path& folder) {
+bool load_hugging_face_model(Engine& engine, const fs::path& folder) {
   const ModelShape& ours = engine.options().shape;
   const ModelShape theirs = read_model_shape(folder / kConfigFile);
   const auto require_same = [&](const char* field, const auto& their, const auto& our) {
@@ -32,7 +32,7 @@ void load_hugging_face_model(Engine& engine, const fs::path& folder) {
   require_same("num_attention_heads", theirs.num_heads, ours.num_heads);
   require_same("num_key_value_heads", theirs.num_kv_heads, ours.num_kv_heads);
   require_same("rms_norm_eps", theirs.rms_norm_eps, ours.rms_norm_eps);
-  load_parameters(engine, read_model_tensors(folder), folder.string());
+  return load_parameters(engine, read_model_tensors(folder), folder.string());
 }
 
 }  // namespace slimpack

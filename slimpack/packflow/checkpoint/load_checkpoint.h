@@ -13,8 +13,9 @@ namespace slimpack {
 /// when they are those of a model with other sizes or of another number format.
 void load_checkpoint(Engine& engine, const Checkpoint& checkpoint);
 
-/// The parameters of a Hugging Face model, rounded to the run's types. Throws InvalidInput naming
-/// what of its config.json or which tensor is not that of the engine's model.
-void load_hugging_face_model(Engine& engine, const std::filesystem::path& folder);
+/// The parameters of a Hugging Face model, rounded to the run's types. Returns what
+/// load_parameters() does. Throws InvalidInput naming what of its config.json or which tensor is
+/// not that of the engine's model.
+bool load_hugging_face_model(Engine& engine, const std::filesystem::path& folder);
 
 }  // namespace slimpack

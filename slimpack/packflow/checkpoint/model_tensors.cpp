@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <span>
 #include <utility>
 #include <vector>
@@ -31,6 +33,25 @@ NamedTensors tensors_of(const at::Tensor& bytes_B) {
   const auto* const data = static_cast<const std::byte*>(bytes_B.const_data_ptr());
   return parse_safetensors({data, bytes_B.nbytes()}, std::make_shared<at::Tensor>(bytes_B),
                            "tensors of a rank");
+}
+
+/// assign() in blocks that fit into a processor's cache, so that looking at them costs no second
+/// read. Returns whether all numbers are finite.
+bool assign_finite(ParameterBucket& bucket, const Parameter& parameter, std::int64_t row,
+                   const at::Tensor& rows) {
+  constexpr std::int64_t kBlock = std::int64_t{1} << 20;  // bytes
+  const std::int64_t total = rows.size(0);
+  const std::int64_t row_bytes =
+      static_cast<std::int64_t>(rows.nbytes()) / std::max<std::int64_t>(total, 1);
+  const std::int64_t most =
+      std::max<std::int64_t>(1, kBlock / std::max<std::int64_t>(row_bytes, 1));
+  bool finite = true;
+  for (std::int64_t begin = 0; begin < total; begin += most) {
+    const at::Tensor block = rows.narrow(0, begin, std::min(most, total - begin));
+    assign(bucket, parameter, row + begin, block);
+    finite = finite && !number_not_finite(block);
+  }
+  return finite;
 }
 
 using StageTensors = NamedTensors (*)(StageParameters&, Communicator&);
@@ -132,13 +153,21 @@ NamedTensors sound_tensors(NamedTensors tensors, const ModelShape& shape,
   return tensors;
 }
 
-void load_parameters(Engine& engine, const NamedTensors& given, const std::string& origin) {
+bool load_parameters(Engine& engine, const NamedTensors& given, const std::string& origin) {
   const NamedTensors tensors = sound_tensors(given, engine.options().shape, origin);
-  engine.on_ranks([&](std::int32_t rank, Communicator&, RankClock&) {
-    for_each_piece(engine.parameters(rank), tensors, "",
-                   [](ParameterBucket& bucket, const Parameter& p, std::int64_t row,
-                      const at::Tensor& rows) { assign(bucket, p, row, rows); });
+  bool all = true;
+  engine.on_ranks([&](std::int32_t rank, Communicator& communicator, RankClock&) {
+    std::byte bad{0};
+    for_each_piece(
+        engine.parameters(rank), tensors, "",
+        [&](ParameterBucket& bucket, const Parameter& p, std::int64_t row, const at::Tensor& rows) {
+          if (!assign_finite(bucket, p, row, rows)) bad = std::byte{1};
+        });
+    const at::Tensor own_B = byte_tensor({&bad, 1});
+    for (const at::Tensor& bad_B : communicator.world().gathering().gather(own_B))  // at rank 0
+      if (bad_B.item<std::uint8_t>() != 0) all = false;
   });
+  return all;
 }
 
 void load_optimizer_state(Engine& engine, const NamedTensors& tensors, const std::string& origin) {

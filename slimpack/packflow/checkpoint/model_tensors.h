@@ -26,8 +26,9 @@ namespace slimpack {
 /// Overwrites the parameters (and masters) with those of a model, whose types may be others: every
 /// rank reads its own pieces. A tied model's tensors may have its head, too. Throws InvalidInput,
 /// engine untouched, naming `origin` and the first tensor by name that is missing, unknown or of
-/// another shape, or holds no floating-point numbers.
-void load_parameters(Engine& engine, const NamedTensors& tensors, const std::string& origin);
+/// another shape, or holds no floating-point numbers. Returns, in the process that runs rank 0,
+/// whether all numbers that the ranks have read are finite; elsewhere true.
+bool load_parameters(Engine& engine, const NamedTensors& tensors, const std::string& origin);
 
 /// Overwrites moments, and masters where there are some, with the tensors of all stages'
 /// whole_optimizer_state(); with the same rules.

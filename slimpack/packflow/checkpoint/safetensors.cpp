@@ -189,18 +189,22 @@ NamedTensors parse_safetensors(std::span<const std::byte> bytes, std::shared_ptr
   return tensors;
 }
 
+std::optional<double> number_not_finite(const at::Tensor& tensor) {
+  if (!tensor.is_floating_point() || tensor.numel() == 0) return std::nullopt;
+  const auto [smallest, largest] = at::aminmax(tensor);
+  for (const at::Tensor& extreme : {smallest, largest})  // a NaN is both
+    if (const auto value = extreme.item<double>(); !std::isfinite(value)) return value;
+  return std::nullopt;
+}
+
 void require_finite_file(const std::filesystem::path& file) {
-  for (const auto& [name, tensor] : read_safetensors(file)) {
-    if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
-    const auto [smallest, largest] = at::aminmax(tensor.view(-1));
-    for (const at::Tensor& extreme : {smallest, largest})  // a NaN is both
-      if (const auto value = extreme.item<double>(); !std::isfinite(value))
-        invalid_input(
-            "'{}': tensor {} holds {}, so these weights cannot be used; take a sound "
-            "copy or an earlier checkpoint",
-            file.string(), name,
-            std::isnan(value) ? "values that are not numbers" : "infinite values");
-  }
+  for (const auto& [name, tensor] : read_safetensors(file))
+    if (const std::optional<double> value = number_not_finite(tensor))
+      invalid_input(
+          "'{}': tensor {} holds {}, so these weights cannot be used; take a sound "
+          "copy or an earlier checkpoint",
+          file.string(), name,
+          std::isnan(*value) ? "values that are not numbers" : "infinite values");
 }
 
 NamedTensors read_safetensors(const std::filesystem::path& file) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -39,6 +40,9 @@ void write_safetensors(const std::filesystem::path& file, const NamedTensors& te
 /// A file's tensors, mapped into memory and read on first use. The file must not change as long as
 /// one of them lives.
 [[nodiscard]] NamedTensors read_safetensors(const std::filesystem::path& file);
+
+/// A number of the tensor that is not finite; none if all are. Reads every number once.
+[[nodiscard]] std::optional<double> number_not_finite(const at::Tensor& tensor);
 
 /// Throws InvalidInput naming the file and the first tensor by name that holds a number that is not
 /// finite. Reads every number once.

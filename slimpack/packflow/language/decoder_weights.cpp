@@ -10,6 +10,15 @@
 namespace slimpack {
 namespace {
 
+/// Whether all numbers are finite of the tensors whose names begin with `prefix`. Right after these
+/// were read it costs no second read from disk.
+bool are_finite(const NamedTensors& tensors, const std::string& prefix) {
+  for (auto it = tensors.lower_bound(prefix); it != tensors.end() && it->first.starts_with(prefix);
+       ++it)
+    if (number_not_finite(it->second)) return false;
+  return true;
+}
+
 /// Makes weights of the tensors of one layer, or of the model.
 class WeightMaker {
  public:
@@ -82,12 +91,18 @@ DecoderWeights decoder_weights(const ModelShape& shape, const NamedTensors& tens
                                at::Device device) {
   const WeightMaker make(tensors, "", dtype, device);
   DecoderWeights weights;
-  for (std::int64_t layer = 0; layer < shape.num_layers; ++layer)
-    weights.layers.push_back(
-        layer_weights(tensors, fmt::format("model.layers.{}.", layer), dtype, device));
+  const auto look = [&](const std::string& prefix) {
+    weights.finite = weights.finite && are_finite(tensors, prefix);
+  };
+  for (std::int64_t layer = 0; layer < shape.num_layers; ++layer) {
+    const std::string prefix = fmt::format("model.layers.{}.", layer);
+    weights.layers.push_back(layer_weights(tensors, prefix, dtype, device));
+    look(prefix);
+  }
   weights.embedding = make.matrix({"model.embed_tokens"});
   weights.final_norm_H = make.norm("model.norm");
   if (!shape.tie_embeddings) weights.head = make.matrix({"lm_head"});
+  for (const char* prefix : {"model.embed_tokens.", "model.norm.", "lm_head."}) look(prefix);
   return weights;
 }
 

@@ -54,6 +54,7 @@ struct DecoderWeights {
   DecoderMatrix embedding;  ///< [V, H]
   at::Tensor final_norm_H;
   DecoderMatrix head;  ///< [V, H]; undefined where the embedding is the head, too
+  bool finite = true;  ///< whether all numbers were that the weights are made of
 
   [[nodiscard]] const DecoderMatrix& head_matrix() const {
     return head.defined() ? head : embedding;

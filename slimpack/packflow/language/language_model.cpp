@@ -220,8 +220,10 @@ fs::path model_folder(const fs::path& folder) {
 
 LanguageModel load_language_model(const fs::path& folder, Dtype dtype, at::Device device) {
   const ModelShape shape = read_model_shape(folder / kConfigFile);
-  require_finite_model(folder);
-  return {shape, sound_tensors(read_model_tensors(folder), shape, folder.string()), dtype, device};
+  LanguageModel model(shape, sound_tensors(read_model_tensors(folder), shape, folder.string()),
+                      dtype, device);
+  if (!model.weights().finite) require_finite_model(folder);
+  return model;
 }
 
 }  // namespace slimpack

@@ -271,6 +271,7 @@ TEST_F(ModelFolder, WithWeightsOfAnotherKindHasTheRemedyOfThatKind) {
 
 TEST_F(ModelFolder, WithANumberThatIsNotFiniteIsRefusedByFileAndTensor) {
   require_finite_model(folder_.path());
+  EXPECT_TRUE(load_hugging_face_model(engine_, folder_.path()));
   NamedTensors part;
   const auto file = folder_ / part_name("model", 1, 2);
   for (const auto& [name, tensor] : read_safetensors(file)) part.emplace(name, tensor.clone());
@@ -278,6 +279,7 @@ TEST_F(ModelFolder, WithANumberThatIsNotFiniteIsRefusedByFileAndTensor) {
   write_safetensors(file, part);
   expect_invalid_input([&] { require_finite_model(folder_.path()); },
                        {"model-00002-of-00002.safetensors", part.rbegin()->first, "not numbers"});
+  EXPECT_FALSE(load_hugging_face_model(engine_, folder_.path()));  // what loads it sees it, too
 }
 
 TEST_F(ModelFolder, OfAModelThatUsesTheSameSizesOtherwiseIsRefusedByTheField) {
