@@ -149,10 +149,12 @@ void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& al
     // What later slices left for these tokens joins before the projection's backward.
     const auto join = [&](const at::Tensor& left, const at::Tensor& own) {
       const at::Tensor own_rows = own.narrow(0, row, count);
-      if (left.defined()) own_rows.copy_(left.narrow(0, begin, count).add_(own_rows));
+      own_rows.copy_(left.narrow(0, begin, count).add_(own_rows));
     };
-    join(later[s].k, g.dk_TGD);
-    join(later[s].v, g.dv_TGD);
+    if (c.kv.has_later(run.slices[s])) {
+      join(later[s].k, g.dk_TGD);
+      join(later[s].v, g.dv_TGD);
+    }
     c.kv.release(c.layer, run.slices[s]);
     row += count;
   }

@@ -48,6 +48,9 @@ class KvStore {
   /// gradient passes between slices (a slice that is its whole sequence).
   [[nodiscard]] KeysValues gradient(std::size_t layer, const Slice& slice);
 
+  /// Whether the sequence has slices after this one, which leave gradients for its keys and values.
+  [[nodiscard]] bool has_later(const Slice& slice) const { return !is_last(slice); }
+
   /// The slice has run backward; its sequence is freed in this layer when it was the first slice.
   void release(std::size_t layer, const Slice& slice);
 
