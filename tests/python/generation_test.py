@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 import transformers
 from tokenizers import Tokenizer, models
@@ -460,3 +461,16 @@ def test_sparse_methods_and_heads_that_are_none_are_refused(tmp_path):
         Generator(tmp_path, sparse="exact")
     with pytest.raises(slimpack.InvalidInput, match="measured head 6 is not among the model's 6"):
         Generator(tmp_path, sparse="x-attention", measured_heads=[6])
+
+
+@pytest.mark.parametrize("name", [
+    "lm_head.weight", "model.embed_tokens.weight", "model.norm.weight",
+    "model.layers.0.input_layernorm.weight", "model.layers.2.mlp.down_proj.weight"])
+def test_weights_that_are_not_finite_are_refused_by_file_and_tensor(tmp_path, name):
+    save_model(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = safetensors.torch.load_file(file)
+    tensors[name].view(-1)[-1] = float("inf")
+    safetensors.torch.save_file(tensors, file)
+    with pytest.raises(slimpack.InvalidInput, match=f"model.safetensors': tensor {name} holds infinite"):
+        Generator(tmp_path, dtype="fp32")
