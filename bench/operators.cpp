@@ -190,9 +190,8 @@ void run(const Arguments& a) {
     table.add_row(
         {device_name(c), c.sliced ? "slice with prefix" : "whole",
          std::string(to_string(c.recompute)), std::to_string(c.tensor),
-         c.shape.qk_norm ? "yes" : "no",
-         fmt::format("{:g}", row.forward.launches()), fmt::format("{:g}", row.backward.launches()),
-         fmt::format("{:g}", row.per_document),
+         c.shape.qk_norm ? "yes" : "no", fmt::format("{:g}", row.forward.launches()),
+         fmt::format("{:g}", row.backward.launches()), fmt::format("{:g}", row.per_document),
          cpu ? "–" : fmt::format("{:g} + {:g}", row.forward.allocations, row.backward.allocations),
          cpu ? "–" : fmt::format("{:.1f}", row.waits),
          cpu ? "–" : fmt::format("{:.1f}", row.waits_of_threads)});
