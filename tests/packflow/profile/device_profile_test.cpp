@@ -120,7 +120,13 @@ TEST(DeviceProfile, TimesNoPolicyThatNoPlanChooses) {
     options.shape.qk_norm = qk_norm;
     const Costs cost = profile_costs(options);
     EXPECT_EQ(cost.elementwise != EdgeTime(), qk_norm);
-    EXPECT_TRUE(cost.again.has_value());
+    // What takes longer with other recomputations takes no negative time.
+    ASSERT_TRUE(cost.again.has_value());
+    for (const EdgeTime& time : {cost.again->attention, cost.again->mlp, cost.again->full}) {
+      EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
+      EXPECT_GE(time.per_pack, 0);
+      EXPECT_GE(time.per_token, 0);
+    }
   }
 }
 

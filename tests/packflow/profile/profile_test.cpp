@@ -47,13 +47,7 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
     EXPECT_GT(cost.weight_gradient.per_pack + cost.weight_gradient.per_token, 0);
     EXPECT_LE(cost.weight_gradient.per_pack, cost.backward.per_pack);
     EXPECT_LE(cost.weight_gradient.per_token, cost.backward.per_token);
-    // What takes longer with other recomputations takes no negative time.
-    ASSERT_TRUE(cost.again.has_value());
-    for (const EdgeTime& time : {cost.again->attention, cost.again->mlp, cost.again->full}) {
-      EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
-      EXPECT_GE(time.per_pack, 0);
-      EXPECT_GE(time.per_token, 0);
-    }
+    EXPECT_FALSE(cost.again.has_value());  // of a CPU forward says it
     EXPECT_GT(cost.optimizer_per_parameter, 0);
     EXPECT_GE(cost.fit_error, 0);
     EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);
