@@ -36,6 +36,10 @@ namespace slimpack {
 /// which reads pinned memory.
 [[nodiscard]] at::Tensor put_on(const at::Tensor& host, at::Device device);
 
+/// put_on of many tensors with one copy: they become views of one block on the device. A tensor
+/// that is listed several times stays one. On a CPU all stay as they are.
+void put_on(std::span<at::Tensor* const> tensors, at::Device device);
+
 /// The bytes as a tensor (uint8), which travels between ranks as others do. A copy.
 [[nodiscard]] at::Tensor byte_tensor(std::span<const std::byte> bytes);
 

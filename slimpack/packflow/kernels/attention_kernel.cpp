@@ -96,13 +96,13 @@ KernelChoice attention_kernel(at::Device device, Dtype dtype, const AttentionHea
 }
 
 JoinedSequences::JoinedSequences(const std::vector<std::int64_t>& queries,
-                                 const std::vector<std::int64_t>& keys, at::Device device)
+                                 const std::vector<std::int64_t>& keys)
     : longest_queries(std::ranges::max(queries)), longest_keys(std::ranges::max(keys)) {
   const auto ends_of = [&](const std::vector<std::int64_t>& lengths) {
     std::vector<std::int32_t> ends{0};
     for (const std::int64_t length : lengths)
       ends.push_back(ends.back() + static_cast<std::int32_t>(length));
-    return put_on(at::tensor(ends, at::kInt), device);
+    return at::tensor(ends, at::kInt);
   };
   query_ends_B1 = ends_of(queries);
   key_ends_B1 = queries == keys ? query_ends_B1 : ends_of(keys);

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -98,14 +99,16 @@ struct KernelChoice {
                                             const AttentionHeads& heads);
 
 /// Sequences whose queries lie end to end, and whose keys do: one call takes all of them. The
-/// queries of each are the last of as many keys, or of more.
+/// queries of each are the last of as many keys, or of more. The tensors lie where the queries do
+/// when a kernel takes them.
 struct JoinedSequences {
-  at::Tensor query_ends_B1;  ///< where they begin, and the end of the last: int32, on the device
+  at::Tensor query_ends_B1;  ///< where they begin, and the end of the last: int32
   at::Tensor key_ends_B1;    ///< the same tensor where all have as many keys as queries
   std::int64_t longest_queries = 0, longest_keys = 0;  ///< rows
 
-  JoinedSequences(const std::vector<std::int64_t>& queries, const std::vector<std::int64_t>& keys,
-                  at::Device device);
+  /// On a CPU.
+  JoinedSequences(const std::vector<std::int64_t>& queries, const std::vector<std::int64_t>& keys);
+  [[nodiscard]] std::array<at::Tensor*, 2> tensors() { return {&query_ends_B1, &key_ends_B1}; }
 };
 
 /// Whether there is such a call for queries of the type of `like`, where that is.

@@ -53,7 +53,7 @@ std::vector<PackRun> pack_runs(const PackShare& share, const at::Tensor& like,
   }
   for (PackRun& run : runs)
     if (!run.shared() && run.slices.size() > 1)
-      run.sequences.emplace(run.rows_of, keys_of(run.slices), like.device());
+      run.sequences.emplace(run.rows_of, keys_of(run.slices));
   return runs;
 }
 

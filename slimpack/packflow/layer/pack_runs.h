@@ -28,8 +28,8 @@ struct PackRun {
   [[nodiscard]] bool shared() const { return zone.size > 1; }
 };
 
-/// Made once per action, with its bounds on the device. Slices that a zone shares run together. Of
-/// the others, neighbours do where the kernel takes several sequences and that is worth while
+/// Made once per step and MicroPack, with bounds on a CPU. Slices that a zone shares run together.
+/// Of the others, neighbours do where the kernel takes several sequences and that is worth while
 /// (cost/joined_slices.h); else each runs by itself, and `alone` in any case. Slices of which the
 /// rank holds nothing have no run. `like`: of the type of the queries, and where they are. The
 /// MicroPack of `share` must outlive the runs.

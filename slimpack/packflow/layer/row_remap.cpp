@@ -19,7 +19,7 @@ std::size_t member_of(const Zone& zone, std::int64_t position) {
 /// By member, the numbers of rows that `own` has of the slices and the member has in its zone.
 template <class OwnZone, class OtherZone>
 std::vector<at::Tensor> rows_by_member(const MicroPack& pack, std::int32_t own, OwnZone own_zone,
-                                       OtherZone other_zone, at::Device device) {
+                                       OtherZone other_zone) {
   std::vector<std::vector<std::int64_t>> rows(static_cast<std::size_t>(pack.replicas));
   std::int64_t row = 0;
   for (std::size_t s = 0; s < pack.slices.size(); ++s) {
@@ -32,25 +32,33 @@ std::vector<at::Tensor> rows_by_member(const MicroPack& pack, std::int32_t own, 
   }
   std::vector<at::Tensor> result;
   for (const std::vector<std::int64_t>& of_member : rows)
-    result.push_back(put_on(at::tensor(of_member, at::kLong), device));
+    result.push_back(at::tensor(of_member, at::kLong));
   return result;
 }
 
 }  // namespace
 
-RowRemap::RowRemap(const MicroPack& pack, Collective& group, at::Device device) : group_(group) {
+RemappedRows::RemappedRows(const MicroPack& pack, ReplicaId replica) {
+  const std::int32_t own = replica.value() % pack.replicas;
   const auto holds = [&](std::size_t slice) { return pack.row_zone(slice); };
   const auto attends = [&](std::size_t slice) { return pack.zone(slice); };
-  held_ = rows_by_member(pack, group.index(), holds, attends, device);
-  attending_ = rows_by_member(pack, group.index(), attends, holds, device);
+  held = rows_by_member(pack, own, holds, attends);
+  attending = rows_by_member(pack, own, attends, holds);
+}
+
+std::vector<at::Tensor*> RemappedRows::tensors() {
+  std::vector<at::Tensor*> all;
+  for (std::vector<at::Tensor>* rows : {&held, &attending})
+    for (at::Tensor& of_member : *rows) all.push_back(&of_member);
+  return all;
 }
 
 at::Tensor RowRemap::to_attention(const at::Tensor& held) const {
-  return moved(held, held_, attending_);
+  return moved(held, rows_.held, rows_.attending);
 }
 
 at::Tensor RowRemap::from_attention(const at::Tensor& attending) const {
-  return moved(attending, attending_, held_);
+  return moved(attending, rows_.attending, rows_.held);
 }
 
 at::Tensor RowRemap::moved(const at::Tensor& own, const RowsByMember& leaving,

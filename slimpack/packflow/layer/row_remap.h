@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <vector>
 
 #include "slimpack/packflow/ranks/collective.h"
@@ -12,11 +11,22 @@
 
 namespace slimpack {
 
+/// Which rows of a MicroPack a replica passes to others: by member of its group, numbers of own
+/// rows (int64). They lie where the rows do when a remap uses them.
+struct RemappedRows {
+  std::vector<at::Tensor> held;       ///< those that the rank holds, by who attends with them
+  std::vector<at::Tensor> attending;  ///< those with which the rank attends, by who holds them
+
+  /// On a CPU. REQUIRES: a MicroPack with row zones.
+  RemappedRows(const MicroPack& pack, ReplicaId replica);
+  [[nodiscard]] std::vector<at::Tensor*> tensors();
+};
+
 /// Of one MicroPack, made once per action. All members of the group make the same calls.
 class RowRemap {
  public:
-  /// `group`: the replicas that run the MicroPack; it outlives the object. `device`: of the rows.
-  RowRemap(const MicroPack& pack, Collective& group, at::Device device);
+  /// `group`: the replicas that run the MicroPack. Both outlive the object.
+  RowRemap(const RemappedRows& rows, Collective& group) : rows_(rows), group_(group) {}
 
   /// The rows with which the rank attends, from those that it and others hold; dimension 0 is the
   /// row. Both are in the order of the slices.
@@ -25,14 +35,12 @@ class RowRemap {
   [[nodiscard]] at::Tensor from_attention(const at::Tensor& attending) const;
 
  private:
-  /// By other member: numbers of own rows (int64).
   using RowsByMember = std::vector<at::Tensor>;
   [[nodiscard]] at::Tensor moved(const at::Tensor& own, const RowsByMember& leaving,
                                  const RowsByMember& coming) const;
 
+  const RemappedRows& rows_;
   Collective& group_;
-  RowsByMember held_;       ///< those that the rank holds, by who attends with them
-  RowsByMember attending_;  ///< those with which the rank attends, by who holds them
 };
 
 }  // namespace slimpack

@@ -161,7 +161,8 @@ void PartBench::on_rows(const ProfilePoint& point, Recompute recompute,
   const SequenceLengths lengths = lengths_of(point);
   const std::vector<std::int64_t> zeros(static_cast<std::size_t>(lengths[0].count()), 0);
   const StepTokens tokens = make_step_tokens({lengths.size(), zeros}, shape_.vocab_size);
-  StageStep step(shape_, place_, parameters_, rope_, packs, lengths, tokens, {recompute},
+  const StepInputs inputs(reader_of(shape_, place_, parameters_), packs, tokens);
+  StageStep step(shape_, place_, parameters_, rope_, packs, lengths, inputs, {recompute},
                  &rank_.communicator());
   if (point.prefix > Tokens(0) && !parameters_.layers.empty())
     fill_prefix(step, packs.forward.front());

@@ -3,13 +3,10 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <bit>
 #include <numeric>
-
-#include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {
 
@@ -19,14 +16,10 @@ Shard replica_shard(std::int64_t size, const RankGrid& grid, ReplicaId replica) 
       .part(grid.replicas / in_node, replica.value() / in_node);
 }
 
-MemberRows::MemberRows(const std::vector<at::Tensor>& rows_of, at::Device device) {
+MemberRows::MemberRows(const std::vector<at::Tensor>& rows_of)
+    : order_T(at::cat(rows_of)), places_T(at::empty_like(order_T)) {
   for (const at::Tensor& rows : rows_of) counts.push_back(rows.numel());
-  const at::Tensor order = at::cat(rows_of);
-  at::Tensor places = at::empty_like(order);
-  places.scatter_(0, order, at::arange(order.numel(), at::kLong));
-  const std::vector<at::Tensor> both = put_on(at::stack({order, places}), device).unbind();
-  order_T = both[0];
-  places_T = both[1];
+  places_T.scatter_(0, order_T, at::arange(order_T.numel(), at::kLong));
 }
 
 at::Tensor MemberRows::of(std::int32_t member) const {

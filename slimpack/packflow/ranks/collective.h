@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -61,13 +62,15 @@ class Gathering {
   [[nodiscard]] virtual double sum(double value) = 0;
 };
 
-/// Which rows of a tensor each member of a group holds. The numbers (int64) lie where the rows do.
+/// Which rows of a tensor each member of a group holds. The numbers (int64) lie where the rows do
+/// when a group uses them.
 struct MemberRows {
-  /// rows_of: by member, the numbers of its rows, on a CPU. Copied to the device at once.
-  MemberRows(const std::vector<at::Tensor>& rows_of, at::Device device);
+  /// rows_of: by member, the numbers of its rows, on a CPU, where the tensors lie at first.
+  explicit MemberRows(const std::vector<at::Tensor>& rows_of);
 
   [[nodiscard]] std::int64_t rows() const { return order_T.numel(); }
   [[nodiscard]] at::Tensor of(std::int32_t member) const;
+  [[nodiscard]] std::array<at::Tensor*, 2> tensors() { return {&order_T, &places_T}; }
 
   std::vector<std::int64_t> counts;  ///< by member
   at::Tensor order_T;                ///< the rows' numbers, member by member

@@ -8,11 +8,7 @@
 
 namespace slimpack {
 
-namespace {
-
-/// The numbers of the rows that each of `ranks` tensor-parallel ranks holds.
-std::vector<at::Tensor> rows_of_ranks(const MicroPack& pack, ReplicaId replica,
-                                      std::int32_t ranks) {
+MemberRows rows_by_tensor_rank(const MicroPack& pack, ReplicaId replica, std::int32_t ranks) {
   const PackShare of_replica(pack, replica);
   std::vector<at::Tensor> rows_of;
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
@@ -30,40 +26,27 @@ std::vector<at::Tensor> rows_of_ranks(const MicroPack& pack, ReplicaId replica,
     }
     rows_of.push_back(at::cat(stripes));
   }
-  return rows_of;
+  return MemberRows(rows_of);
 }
 
-}  // namespace
-
-TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
-                       at::Device device)
-    : group_(group) {
-  if (group != nullptr) rows_.emplace(rows_of_ranks(pack, replica, group->size()), device);
-}
-
-TensorRows::TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
-                       Collective& pipeline, std::int32_t holder, at::Device device)
-    : TensorRows(pack, replica, group, device) {
-  pipeline_ = &pipeline;
-  const std::int64_t rows = rows_ ? rows_->counts[static_cast<std::size_t>(group->index())]
-                                  : PackShare(pack, replica).rows().count();
-  std::vector<at::Tensor> rows_of(static_cast<std::size_t>(pipeline.size()),
-                                  at::empty({0}, at::kLong));
+MemberRows rows_with_one(std::int64_t rows, std::int32_t members, std::int32_t holder) {
+  std::vector<at::Tensor> rows_of(static_cast<std::size_t>(members), at::empty({0}, at::kLong));
   rows_of[static_cast<std::size_t>(holder)] = at::arange(rows, at::kLong);
-  pipeline_rows_.emplace(rows_of, device);
+  return MemberRows(rows_of);
 }
 
 at::Tensor TensorRows::gathered(const at::Tensor& own) const {
-  const at::Tensor in_place =
-      pipeline_ == nullptr ? own : pipeline_->rows().all_gather_rows(own, *pipeline_rows_);
-  return group_ == nullptr ? in_place : group_->rows().all_gather_rows(in_place, *rows_);
+  const auto in = [](const GroupRows& g, const at::Tensor& rows) {
+    return g.group == nullptr ? rows : g.group->rows().all_gather_rows(rows, *g.rows);
+  };
+  return in(tensor_, in(pipeline_, own));
 }
 
 at::Tensor TensorRows::scattered(const at::Tensor& part) const {
-  const at::Tensor in_place =
-      group_ == nullptr ? part : group_->rows().reduce_scatter_rows(part, *rows_);
-  return pipeline_ == nullptr ? in_place
-                              : pipeline_->rows().reduce_scatter_rows(in_place, *pipeline_rows_);
+  const auto in = [](const GroupRows& g, const at::Tensor& rows) {
+    return g.group == nullptr ? rows : g.group->rows().reduce_scatter_rows(rows, *g.rows);
+  };
+  return in(pipeline_, in(tensor_, part));
 }
 
 }  // namespace slimpack

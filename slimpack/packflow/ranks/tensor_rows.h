@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
+#include <cstdint>
 
 #include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/plan/plan.h"
@@ -16,20 +16,34 @@
 
 namespace slimpack {
 
+/// Those of the rows of `pack` that `replica` holds, by rank.
+[[nodiscard]] MemberRows rows_by_tensor_rank(const MicroPack& pack, ReplicaId replica,
+                                             std::int32_t ranks);
+
+/// So many rows of which `holder` has all and the other members none.
+[[nodiscard]] MemberRows rows_with_one(std::int64_t rows, std::int32_t members,
+                                       std::int32_t holder);
+
+/// A group and who holds which rows in it. References, which outlive what is made of them.
+struct GroupRows {
+  Collective* group = nullptr;  ///< null for a rank that is alone
+  const MemberRows* rows = nullptr;
+};
+
 class TensorRows {
  public:
-  /// For the rows of `pack` that `replica` holds. `group`: the tensor-parallel ranks; null for a
-  /// rank that is alone, where all calls cost nothing. `device`: where the rows are.
-  TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group,
-             at::Device device = at::Device(at::kCPU));
+  /// Of a rank that is alone: all calls cost nothing.
+  TensorRows() = default;
 
-  /// For a spread vocabulary: the rows lie with one pipeline rank, `holder` of `pipeline`, whose
-  /// tensor-parallel ranks each pass theirs to the ranks in their place (Communicator::pipeline),
-  /// before these gather them. Other pipeline ranks have none.
-  TensorRows(const MicroPack& pack, ReplicaId replica, Collective* group, Collective& pipeline,
-             std::int32_t holder, at::Device device);
+  /// `tensor`: the tensor-parallel ranks. `pipeline`, for a spread vocabulary: the ranks in this
+  /// one's place (Communicator::pipeline), of which one has the rows and passes them to the others
+  /// before the tensor-parallel ranks gather them.
+  explicit TensorRows(GroupRows tensor, GroupRows pipeline = {})
+      : tensor_(tensor), pipeline_(pipeline) {}
 
-  [[nodiscard]] bool alone() const { return group_ == nullptr && pipeline_ == nullptr; }
+  [[nodiscard]] bool alone() const {
+    return tensor_.group == nullptr && pipeline_.group == nullptr;
+  }
 
   /// Own rows → all rows, in the order of the MicroPack.
   [[nodiscard]] at::Tensor gathered(const at::Tensor& own) const;
@@ -37,10 +51,7 @@ class TensorRows {
   [[nodiscard]] at::Tensor scattered(const at::Tensor& part) const;
 
  private:
-  Collective* group_;
-  std::optional<MemberRows> rows_;  ///< of the MicroPack, by rank; unless there is one
-  Collective* pipeline_ = nullptr;
-  std::optional<MemberRows> pipeline_rows_;  ///< of those in this place, by pipeline rank
+  GroupRows tensor_, pipeline_;
 };
 
 }  // namespace slimpack

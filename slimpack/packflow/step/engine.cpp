@@ -139,6 +139,15 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
                  plan.replicas.size() == static_cast<std::size_t>(grid.replicas));
   require_device(plan, options_.device);
   require_exchanges(schedules, grid);
+  std::vector<std::optional<StepInputs>> inputs(ranks_.size());
+  on_threads([&](std::size_t t) {
+    const RankPlace place = grid.place(ranks_[t]);
+    const std::size_t replica = place.replica.index();
+    inputs[t].emplace(
+        rank_reader(options_.shape, options_.layout, grid, place, schedules[replica].exchanges,
+                    parameters_[t].front().buckets.front().values_N),
+        plan.replicas[replica].packs, tokens);
+  });
   // Before any rank runs: a fast neighbour's first message already counts as an activation.
   std::vector<Bytes> resident;
   for (std::int32_t thread = 0; thread < threads_.ranks(); ++thread) {
@@ -150,6 +159,10 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
     const RankPlace place = grid.place(rank);
     const PackPlan& packs = plan.replicas[place.replica.index()].packs;
     const std::span<StageParameters> parameters = this->parameters(rank);
+    // Given back on the rank's own thread, in the order of its queue.
+    const std::optional<StepInputs> own_inputs = std::exchange(
+        inputs[static_cast<std::size_t>(std::ranges::find(ranks_, rank) - ranks_.begin())],
+        std::nullopt);
     std::deque<StageStep> stages;
     for (StageParameters& of_stage : parameters) {
       const StageId stage =
@@ -160,12 +173,12 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
                                      {place.replica, grid.tensor, place.tensor},
                                      grid.spread_vocabulary,
                                      options_.cp_comm_type},
-                          of_stage, *rope_, packs, plan.lengths, tokens,
+                          of_stage, *rope_, packs, plan.lengths, *own_inputs,
                           recompute_of_stage(plan, stage), &communicator);
     }
     std::optional<VocabularyStep> vocabulary;
     if (grid.spread_vocabulary)
-      vocabulary.emplace(options_.shape, grid, place, parameters, packs, tokens, communicator);
+      vocabulary.emplace(options_.shape, grid, place, parameters, *own_inputs, communicator);
     work({options_, rank, parameters, stages, vocabulary ? &*vocabulary : nullptr, packs,
           schedules[place.replica.index()].ranks[static_cast<std::size_t>(place.pipeline)],
           schedules[place.replica.index()].exchanges, communicator, update, clock,

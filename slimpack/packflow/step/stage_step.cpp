@@ -41,16 +41,24 @@ std::vector<PackId> freeing_packs(const PackPlan& packs, const SequenceLengths& 
 
 }  // namespace
 
+InputReader reader_of(const ModelShape& shape, const StagePlace& place,
+                      const StageParameters& parameters) {
+  return {.holder = place.holder,
+          .embeds = place.embeds(),
+          .heads = place.heads(),
+          .like = parameters.buckets.front().values_N,
+          .attention = attention_heads(tensor_parallel_part(shape, place.holder.tensor))};
+}
+
 StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
                      const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
-                     const StepTokens& tokens, RecomputeByLayer recompute,
+                     const StepInputs& inputs, RecomputeByLayer recompute,
                      Communicator* communicator)
     : shape_(tensor_parallel_part(shape, place.holder.tensor)),
       place_(place),
       parameters_(parameters),
       rope_(rope),
-      packs_(packs),
-      tokens_(tokens),
+      inputs_(inputs),
       recompute_(std::move(recompute)),
       communicator_(communicator),
       rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder,
@@ -61,10 +69,10 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
 
-at::Tensor StageStep::run_forward(const MicroPack& pack, const TensorRows& rows, at::Tensor x_TH,
+at::Tensor StageStep::run_forward(const PackInputs& inputs, const TensorRows& rows, at::Tensor x_TH,
                                   const AttentionExchange* exchange, const LayerDone& done) {
-  if (place_.embeds()) x_TH = embed(parameters_.embedding_VH, pack_tokens(pack, 0), rows);
-  const ActionInput input = action_input(pack, rows, exchange);
+  if (place_.embeds()) x_TH = embed(parameters_.embedding_VH, inputs.tokens_T, rows);
+  const ActionInput input = action_input(inputs, rows, exchange);
   for (std::size_t l = 0; l < parameters_.layers.size(); ++l) {
     LayerForward result = layer_forward(layer_context(l, input), x_TH);
     done(l, std::move(result.rows));
@@ -74,11 +82,10 @@ at::Tensor StageStep::run_forward(const MicroPack& pack, const TensorRows& rows,
 }
 
 at::Tensor StageStep::forward(PackId id, at::Tensor x_TH, const AttentionExchange* exchange) {
-  const MicroPack& pack = packs_.forward.at(id.index());
-  const TensorRows rows = rows_of(pack);
-  x_TH = run_forward(pack, rows, std::move(x_TH), exchange, [&](std::size_t layer, LayerRows kept) {
-    rows_.put(id, layer, std::move(kept));
-  });
+  const PackInputs& inputs = inputs_.forward(id);
+  x_TH = run_forward(
+      inputs, rows_of(inputs), std::move(x_TH), exchange,
+      [&](std::size_t layer, LayerRows kept) { rows_.put(id, layer, std::move(kept)); });
   rows_.settle();
   if (!place_.last) return x_TH;
   keep_head_inputs(id, std::move(x_TH));
@@ -100,19 +107,19 @@ void StageStep::release_head_inputs(PackId backward) {
 }
 
 at::Tensor StageStep::evaluate(PackId id, at::Tensor x_TH) {
-  const MicroPack& pack = packs_.forward.at(id.index());
-  const TensorRows rows = rows_of(pack);
+  const PackInputs& inputs = inputs_.forward(id);
+  const TensorRows rows = rows_of(inputs);
   x_TH =
-      run_forward(pack, rows, std::move(x_TH), nullptr, [&](std::size_t layer, const LayerRows&) {
-        for (const Slice& slice : pack.slices) kv_.release_forward(layer, slice);
+      run_forward(inputs, rows, std::move(x_TH), nullptr, [&](std::size_t layer, const LayerRows&) {
+        for (const Slice& slice : inputs.pack.slices) kv_.release_forward(layer, slice);
       });
   if (!place_.last) return x_TH;
   if (!place_.heads()) {
     keep_head_inputs(id, std::move(x_TH));
     return {};
   }
-  add_loss(head_loss(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
-                     pack_tokens(pack, 1), rows, tensor()));
+  add_loss(head_loss(shape_, parameters_.final_norm_H, parameters_.head(), x_TH, inputs.targets_T,
+                     rows, tensor()));
   return {};
 }
 
@@ -128,15 +135,14 @@ at::Tensor StageStep::input_gradients(PackId id, at::Tensor dy_TH,
 }
 
 void StageStep::weight_gradients(PackId id, const BucketsComplete& complete) {
-  const TensorRows rows = rows_of(packs_.backward.at(id.index()));
-  put_off_.at(id.index()).run(rows, complete);
+  put_off_.at(id.index()).run(rows_of(inputs_.backward(id)), complete);
   if (complete) complete(parameters_.buckets.size());
 }
 
 at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, const AttentionExchange* exchange,
                                    WeightGradients& weights, const BucketsComplete& complete) {
-  const MicroPack& pack = packs_.backward.at(id.index());
-  const TensorRows rows = rows_of(pack);
+  const PackInputs& inputs = inputs_.backward(id);
+  const TensorRows rows = rows_of(inputs);
   const std::size_t layers = parameters_.layers.size();
   // Offloaded rows come while the head runs, then while the layer after them runs.
   rows_.prefetch(id, layers - 1);
@@ -145,7 +151,7 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, const AttentionE
     add_loss(result.loss_sum);
     dy_TH = std::move(result.dx_TH);
   }
-  const ActionInput input = action_input(pack, rows, exchange);
+  const ActionInput input = action_input(inputs, rows, exchange);
   for (std::size_t l = layers; l-- > 0;) {
     BackwardRows kept = rows_.gather(id, l);
     if (l > 0) rows_.prefetch(id, l - 1);
@@ -154,19 +160,19 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, const AttentionE
     if (complete) complete(parameters_.layers[l].qkv_OH.bucket + 1);
   }
   if (!place_.embeds()) return dy_TH;
-  embed_backward(parameters_.embedding_VH, pack_tokens(pack, 0), dy_TH, rows);
+  embed_backward(parameters_.embedding_VH, inputs.tokens_T, dy_TH, rows);
   if (complete) complete(parameters_.buckets.size());
   return {};
 }
 
 HeadResult StageStep::run_head(PackId backward, const TensorRows& rows) {
-  const at::Tensor targets_T = pack_tokens(packs_.backward[backward.index()], 1);
+  const at::Tensor& targets_T = inputs_.backward(backward).targets_T;
   const at::Tensor x_TH = head_inputs(backward);
   HeadResult result =
       rows.alone() ? head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
-                                   targets_T, tokens_.targets)
+                                   targets_T, inputs_.targets())
                    : parallel_head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
-                                            x_TH, targets_T, tokens_.targets, rows, *tensor());
+                                            x_TH, targets_T, inputs_.targets(), rows, *tensor());
   release_head_inputs(backward);
   return result;
 }
@@ -188,34 +194,27 @@ void StageStep::require_drained() const {
                  "weight gradients were put off and never run");
 }
 
-StageStep::ActionInput StageStep::action_input(const MicroPack& pack, const TensorRows& rows,
+StageStep::ActionInput StageStep::action_input(const PackInputs& inputs, const TensorRows& rows,
                                                const AttentionExchange* exchange) const {
-  const PackShare attending = held(pack).in_attention();
-  std::optional<std::size_t> alone;
-  if (exchange != nullptr && exchange->gives) alone = exchange->slice;
-  ActionInput input{
-      pack,
-      rows,
-      rope_.rows(attending),
-      pack_runs(attending, parameters_.buckets.front().values_N, attention_heads(shape_), alone),
-      std::nullopt,
-      exchange};
-  if (!pack.row_zones.empty())
-    input.remap.emplace(pack, communicator_->context(pack.replicas), parameters_.device());
+  const MicroPack& pack = inputs.pack;
+  ActionInput input{inputs, rows, rope_.rows(PackShare(pack, place_.holder.replica).in_attention()),
+                    std::nullopt, exchange};
+  if (inputs.remapped) input.remap.emplace(*inputs.remapped, communicator_->context(pack.replicas));
   return input;
 }
 
 LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& input) {
   // Between layers too: an action of long slices can take many seconds.
   if (communicator_ != nullptr) communicator_->require_peers();
+  const MicroPack& pack = input.of_pack.pack;
   return {.shape = shape_,
           .parameters = parameters_.layers[layer],
           .kv = kv_,
           .layer = layer,
-          .pack = input.pack,
+          .pack = pack,
           .rope = input.rope,
-          .runs = input.runs,
-          .group = input.pack.replicas > 1 ? &communicator_->context(input.pack.replicas) : nullptr,
+          .runs = input.of_pack.runs,
+          .group = pack.replicas > 1 ? &communicator_->context(pack.replicas) : nullptr,
           .cp_comm_type = place_.cp_comm_type,
           .remap = input.remap ? &*input.remap : nullptr,
           .rows = input.rows,

@@ -15,7 +15,7 @@
 #include "slimpack/packflow/layer/weight_gradients.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/communicator.h"
-#include "slimpack/packflow/step/step_tokens.h"
+#include "slimpack/packflow/step/step_inputs.h"
 #include "slimpack/packflow/stores/kv_store.h"
 #include "slimpack/packflow/stores/row_store.h"
 #include "slimpack/plan/plan.h"
@@ -38,6 +38,10 @@ struct StagePlace {
   [[nodiscard]] bool heads() const { return last && !spread_vocabulary; }
 };
 
+/// A rank that has this stage alone, which is not spread. `shape` is the whole model's.
+[[nodiscard]] InputReader reader_of(const ModelShape& shape, const StagePlace& place,
+                                    const StageParameters& parameters);
+
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
 /// `shape` is the whole model's, `recompute` by layer of the stage. Without a communicator nothing
 /// may be merged and the rank is its stage's only one. Calls must
@@ -46,7 +50,7 @@ class StageStep {
  public:
   StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
             const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
-            const StepTokens& tokens, RecomputeByLayer recompute = {},
+            const StepInputs& inputs, RecomputeByLayer recompute = {},
             Communicator* communicator = nullptr);
 
   /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before, or from
@@ -95,46 +99,39 @@ class StageStep {
  private:
   /// Runs the stage's layers on a MicroPack; each one's rows are handed to `done` after it.
   using LayerDone = std::function<void(std::size_t layer, LayerRows rows)>;
-  [[nodiscard]] at::Tensor run_forward(const MicroPack& pack, const TensorRows& rows,
+  [[nodiscard]] at::Tensor run_forward(const PackInputs& inputs, const TensorRows& rows,
                                        at::Tensor x_TH, const AttentionExchange* exchange,
                                        const LayerDone& done);
   [[nodiscard]] at::Tensor run_backward(PackId pack, at::Tensor dy_TH,
                                         const AttentionExchange* exchange, WeightGradients& weights,
                                         const BucketsComplete& complete);
-  [[nodiscard]] PackShare held(const MicroPack& pack) const {
-    return {pack, place_.holder.replica};
-  }
   /// The stage's tensor-parallel ranks; null for a rank that is alone.
   [[nodiscard]] Collective* tensor() const {
     return place_.holder.tensor > 1 ? &communicator_->tensor() : nullptr;
   }
-  [[nodiscard]] TensorRows rows_of(const MicroPack& pack) const {
-    return {pack, place_.holder.replica, tensor(), parameters_.device()};
+  [[nodiscard]] TensorRows rows_of(const PackInputs& inputs) const {
+    return place_.holder.tensor > 1 ? TensorRows({tensor(), &*inputs.by_tensor_rank})
+                                    : TensorRows();
   }
   [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
   void keep_head_inputs(PackId forward, at::Tensor x_TH);
   /// What all layers of an action need, made once.
   struct ActionInput {
-    const MicroPack& pack;
+    const PackInputs& of_pack;
     const TensorRows& rows;
     RopeRows rope;
-    std::vector<PackRun> runs;
     std::optional<RowRemap> remap;
     const AttentionExchange* exchange;
   };
-  [[nodiscard]] ActionInput action_input(const MicroPack& pack, const TensorRows& rows,
+  [[nodiscard]] ActionInput action_input(const PackInputs& inputs, const TensorRows& rows,
                                          const AttentionExchange* exchange) const;
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const ActionInput& input);
-  [[nodiscard]] at::Tensor pack_tokens(const MicroPack& pack, std::int64_t shift) const {
-    return tokens_of(tokens_, held(pack), shift, parameters_.device());
-  }
 
   ModelShape shape_;  ///< the rank's part
   StagePlace place_;
   StageParameters& parameters_;
   const Rope& rope_;
-  const PackPlan& packs_;
-  const StepTokens& tokens_;
+  const StepInputs& inputs_;
   RecomputeByLayer recompute_;
   Communicator* communicator_;
   RowStore rows_;

@@ -29,8 +29,7 @@ StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequen
   return result;
 }
 
-at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share, std::int64_t shift,
-                     at::Device device) {
+at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share, std::int64_t shift) {
   std::vector<at::Tensor> parts;
   for (std::size_t i = 0; i < share.pack().slices.size(); ++i) {
     const Slice& s = share.pack().slices[i];
@@ -45,7 +44,7 @@ at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share, std::int6
     if (missing > 0) parts.push_back(at::full({missing}, kNoTarget, at::kLong));
   }
   if (parts.empty()) parts.push_back(at::full({0}, kNoTarget, at::kLong));
-  return put_on(joined_rows(parts), device);
+  return joined_rows(parts);
 }
 
 }  // namespace slimpack

@@ -25,6 +25,6 @@ struct StepTokens {
 /// The tokens of the rows of this share, each `shift` positions on: 0 for the rows themselves, 1
 /// for their targets. kNoTarget beyond a sequence's end.
 [[nodiscard]] at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share,
-                                   std::int64_t shift, at::Device device);
+                                   std::int64_t shift);
 
 }  // namespace slimpack

@@ -12,14 +12,12 @@ namespace slimpack {
 
 VocabularyStep::VocabularyStep(const ModelShape& shape, const RankGrid& grid,
                                const RankPlace& place, std::span<StageParameters> stages,
-                               const PackPlan& packs, const StepTokens& tokens,
-                               Communicator& communicator)
+                               const StepInputs& inputs, Communicator& communicator)
     : shape_(shape),
       grid_(grid),
       place_(place),
       stages_(stages),
-      packs_(packs),
-      tokens_(tokens),
+      inputs_(inputs),
       group_(communicator.vocabulary()),
       tensor_(grid.tensor > 1 ? &communicator.tensor() : nullptr),
       pipeline_(communicator.pipeline()) {
@@ -28,45 +26,44 @@ VocabularyStep::VocabularyStep(const ModelShape& shape, const RankGrid& grid,
 }
 
 void VocabularyStep::embed(PackId forward) {
-  const MicroPack& pack = packs_.forward.at(forward.index());
-  at::Tensor rows_TH =
-      slimpack::embed(stages_.front().embedding_VH, tokens(pack, 0), rows_at(0, pack));
+  const PackInputs& inputs = inputs_.forward(forward);
+  at::Tensor rows_TH = slimpack::embed(stages_.front().embedding_VH, inputs.tokens_T,
+                                       rows_of(inputs, inputs.at_first));
   if (first()) embedded_.emplace(forward, std::move(rows_TH));
 }
 
 at::Tensor VocabularyStep::head(PackId backward, at::Tensor x_TH) {
-  const MicroPack& pack = packs_.backward.at(backward.index());
+  const PackInputs& inputs = inputs_.backward(backward);
   HeadResult result = parallel_head_backward(
       shape_, stages_.back().final_norm_H, head_matrix(), or_no_rows(std::move(x_TH)),
-      tokens(pack, 1), tokens_.targets, rows_at(grid_.pipeline - 1, pack), group_);
+      inputs.targets_T, inputs_.targets(), rows_of(inputs, inputs.at_last), group_);
   if (last()) head_gradients_.emplace(backward, std::move(result.dx_TH));
   return result.loss_sum;
 }
 
 at::Tensor VocabularyStep::head_loss(PackId backward, at::Tensor x_TH) {
-  const MicroPack& pack = packs_.backward.at(backward.index());
+  const PackInputs& inputs = inputs_.backward(backward);
   return slimpack::head_loss(shape_, stages_.back().final_norm_H, head_matrix(),
-                             or_no_rows(std::move(x_TH)), tokens(pack, 1),
-                             rows_at(grid_.pipeline - 1, pack), &group_);
+                             or_no_rows(std::move(x_TH)), inputs.targets_T,
+                             rows_of(inputs, inputs.at_last), &group_);
 }
 
 void VocabularyStep::embedding_gradient(PackId backward) {
-  const MicroPack& pack = packs_.backward.at(backward.index());
+  const PackInputs& inputs = inputs_.backward(backward);
   at::Tensor dy_TH = first() ? take(embedding_gradients_, backward) : at::Tensor();
-  embed_backward(stages_.front().embedding_VH, tokens(pack, 0), or_no_rows(std::move(dy_TH)),
-                 rows_at(0, pack));
+  embed_backward(stages_.front().embedding_VH, inputs.tokens_T, or_no_rows(std::move(dy_TH)),
+                 rows_of(inputs, inputs.at_first));
 }
 
 at::Tensor VocabularyStep::take(Waiting& waiting, PackId pack) {
   return std::move(waiting.extract(pack).mapped());
 }
 
-TensorRows VocabularyStep::rows_at(std::int32_t pipeline_rank, const MicroPack& pack) const {
-  return {pack, place_.replica, tensor_, pipeline_, pipeline_rank, stages_.front().device()};
-}
-
-at::Tensor VocabularyStep::tokens(const MicroPack& pack, std::int64_t shift) const {
-  return tokens_of(tokens_, {pack, place_.replica}, shift, stages_.front().device());
+TensorRows VocabularyStep::rows_of(const PackInputs& inputs,
+                                   const std::optional<MemberRows>& by_pipeline) const {
+  const GroupRows by_tensor =
+      tensor_ != nullptr ? GroupRows{tensor_, &*inputs.by_tensor_rank} : GroupRows();
+  return TensorRows(by_tensor, {&pipeline_, &*by_pipeline});
 }
 
 at::Tensor VocabularyStep::or_no_rows(at::Tensor rows_TH) const {

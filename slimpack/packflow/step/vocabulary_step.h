@@ -26,7 +26,7 @@ class VocabularyStep {
  public:
   /// `shape` is the whole model's, `stages` the rank's.
   VocabularyStep(const ModelShape& shape, const RankGrid& grid, const RankPlace& place,
-                 std::span<StageParameters> stages, const PackPlan& packs, const StepTokens& tokens,
+                 std::span<StageParameters> stages, const StepInputs& inputs,
                  Communicator& communicator);
 
   /// E: looks up the tokens of a forward MicroPack.
@@ -62,9 +62,9 @@ class VocabularyStep {
   [[nodiscard]] static at::Tensor take(Waiting& waiting, PackId pack);
   [[nodiscard]] bool first() const { return place_.pipeline == 0; }
   [[nodiscard]] bool last() const { return place_.pipeline == grid_.pipeline - 1; }
-  /// Rows that lie with the ranks of this pipeline rank.
-  [[nodiscard]] TensorRows rows_at(std::int32_t pipeline_rank, const MicroPack& pack) const;
-  [[nodiscard]] at::Tensor tokens(const MicroPack& pack, std::int64_t shift) const;
+  /// `by_pipeline`: where the MicroPack's rows are.
+  [[nodiscard]] TensorRows rows_of(const PackInputs& inputs,
+                                   const std::optional<MemberRows>& by_pipeline) const;
   [[nodiscard]] at::Tensor or_no_rows(at::Tensor rows_TH) const;
   [[nodiscard]] Parameter& head_matrix() const;
 
@@ -72,8 +72,7 @@ class VocabularyStep {
   RankGrid grid_;
   RankPlace place_;
   std::span<StageParameters> stages_;
-  const PackPlan& packs_;
-  const StepTokens& tokens_;
+  const StepInputs& inputs_;
   Collective& group_;   ///< of all ranks that have a part of the words
   Collective* tensor_;  ///< null for a rank that is alone
   Collective& pipeline_;

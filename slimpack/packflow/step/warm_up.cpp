@@ -46,7 +46,8 @@ void warm_up(const EngineOptions& options, const RankPlace& place,
     const bool whole = !grid.spread_vocabulary;  // else embedding and head need the other ranks
     const StagePlace alone{.first = whole && stage_id.value() == 0,
                            .last = whole && stage_id.value() == grid.stages() - 1};
-    StageStep stage(part, alone, parameters[s], rope, packs, lengths, tokens);
+    const StepInputs inputs(reader_of(part, alone, parameters[s]), packs, tokens);
+    StageStep stage(part, alone, parameters[s], rope, packs, lengths, inputs);
     static_cast<void>(stage.forward(PackId(0), alone.first ? at::Tensor() : rows_TH));
     static_cast<void>(stage.backward(PackId(0), alone.last ? at::Tensor() : rows_TH));
   }

@@ -251,7 +251,7 @@ TEST(AttentionKernels, MergedBf16ResultsAreRoundedOnce) {
 TEST(AttentionKernels, FlashTakesSeveralSequencesInOneCall) {
   Rng rng(3);
   const std::vector<std::int64_t> lengths{5, 1, 17, 2};
-  const JoinedSequences sequences(lengths, lengths, at::kCPU);
+  const JoinedSequences sequences(lengths, lengths);
   const Attention a = random_block(rng, 25, 25, 2, 2, 8);
   const KeysValues kv{a.k, a.v};
   const FlashAttention2 flash;

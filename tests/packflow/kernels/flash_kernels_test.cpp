@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/kernels/flash_attention_4.h"
 #include "slimpack/packflow/kernels/flash_operators.h"
 #include "tests/packflow/kernels/attention_by_definition.h"
@@ -100,7 +101,8 @@ TEST_P(EveryKernel, TakesSeveralSequencesWithPrefixesInOneCall) {
   const Attention a = random_call(rng, 25, 77, 2, 4, 16);
   const KeysValues kv{head_major(a.k), there(a.v)};
   ASSERT_TRUE(kernel().supports(kv.k, {8, 2, 16}));
-  const JoinedSequences sequences(queries, keys, kPretended);
+  JoinedSequences sequences(queries, keys);
+  put_on(sequences.tensors(), kPretended);
   const AttentionResult r = kernel().attend(there(a.q), kv, sequences);
   const AttentionGradients g =
       kernel().attend_backward({there(a.dout), there(a.q), r.out_TND, r.lse_TN}, kv, sequences);
@@ -167,7 +169,8 @@ TEST(FlashAttention4, AnErrorOfACallEndsTheRunWithItsName) {
   const at::Tensor q = at::zeros({4, 2, 16}, at::dtype(at::kBFloat16).device(kPretended));
   ASSERT_TRUE(kernel.supports(q, {2, 2, 16}));
   // Bounds beyond the rows.
-  const JoinedSequences sequences({5}, {5}, kPretended);
+  JoinedSequences sequences({5}, {5});
+  put_on(sequences.tensors(), kPretended);
   expect_run_failed(
       [&] {
         static_cast<void>(kernel.attend(q, {q, q}, sequences));

@@ -271,7 +271,7 @@ TEST(Head, LossAloneFollowsFromTheDefinition) {
   Rng rng(9);
   HeadCase c = head_case(rng, 150, 4, 20000);  // three blocks, as below
   c.targets_T[2] = kNoTarget;
-  const TensorRows alone({{{SequenceId(0), Tokens(0), Tokens(150)}}}, ReplicaId(0), nullptr);
+  const TensorRows alone;
   const at::Tensor loss =
       head_loss(c.shape, c.norm_H, c.head_VH, c.x_TH, c.targets_T, alone, nullptr);
   const double expected = naive_loss(c);

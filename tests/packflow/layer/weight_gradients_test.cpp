@@ -17,7 +17,7 @@ constexpr std::int32_t kRank = 51;  // one that no engine of these tests uses
 
 /// Rows of a rank that has no tensor-parallel neighbour.
 TensorRows alone() {
-  return {MicroPack{}, ReplicaId(0), nullptr};
+  return {};
 }
 
 /// A linear map from three to two on five rows.

@@ -177,7 +177,7 @@ TEST_P(ProcessCollective, ExchangesRowsAsThreadsDo) {
     numbers[static_cast<std::size_t>(i * i % size)].push_back(i);
   std::vector<at::Tensor> rows_of;
   for (const auto& own : numbers) rows_of.push_back(at::tensor(own, at::kLong));
-  const MemberRows held(rows_of, at::kCPU);
+  const MemberRows held(rows_of);
   const at::Tensor all_T2 = values_of(1, rows * 2).view({rows, 2});
   std::vector<at::Tensor> processes(static_cast<std::size_t>(size)), threads = processes;
   const auto work = [&](std::vector<at::Tensor>& sums) {

@@ -329,7 +329,7 @@ TEST(ThreadWorld, GathersRowsAtTheFirstMemberAlone) {
 
 /// Six rows over three members: the first has none, the others every second one.
 MemberRows rows_by_member() {
-  return {{at::zeros({0}, at::kLong), at::arange(0, 6, 2), at::arange(1, 6, 2)}, at::kCPU};
+  return MemberRows({at::zeros({0}, at::kLong), at::arange(0, 6, 2), at::arange(1, 6, 2)});
 }
 
 TEST(ThreadWorld, GathersRowsOfAllMembersInTheirPlaces) {

@@ -53,11 +53,15 @@ class OrderedRanks {
       for (std::int32_t s = place.pipeline; s < grid_.stages(); s += grid_.pipeline)
         own.parameters.push_back(make_stage_parameters(cost.shape, cost.dtype, plan.layout, grid_,
                                                        place, StageId(s), /*seed=*/1));
+      const auto& exchanges = schedules[place.replica.index()].exchanges;
+      own.inputs.emplace(rank_reader(cost.shape, plan.layout, grid_, place, exchanges,
+                                     own.parameters.front().buckets.front().values_N),
+                         packs(place.replica), tokens);
       if (grid_.spread_vocabulary)
-        own.vocabulary.emplace(cost.shape, grid_, place, own.parameters, packs(place.replica),
-                               tokens, *own.communicator);
-      own.exchanges.emplace(schedules[place.replica.index()].exchanges, packs(place.replica),
-                            plan.layout, place.pipeline, *own.communicator);
+        own.vocabulary.emplace(cost.shape, grid_, place, own.parameters, *own.inputs,
+                               *own.communicator);
+      own.exchanges.emplace(exchanges, packs(place.replica), plan.layout, place.pipeline,
+                            *own.communicator);
       for (StageParameters& parameters : own.parameters) {
         const auto s =
             static_cast<std::int32_t>(own.stages.size()) * grid_.pipeline + place.pipeline;
@@ -68,7 +72,7 @@ class OrderedRanks {
                        {place.replica, grid_.tensor, place.tensor},
                        grid_.spread_vocabulary,
                        cost.cp_comm_type},
-            parameters, rope_, packs(place.replica), plan.lengths, tokens,
+            parameters, rope_, packs(place.replica), plan.lengths, *own.inputs,
             recompute_of_stage(plan, StageId(s)), own.communicator.get());
       }
     });
@@ -110,6 +114,7 @@ class OrderedRanks {
     std::unique_ptr<RankClock> clock;
     std::unique_ptr<Communicator> communicator;
     std::vector<StageParameters> parameters;  ///< by stage
+    std::optional<StepInputs> inputs;
     std::optional<VocabularyStep> vocabulary;
     std::optional<RankExchanges> exchanges;
     at::Tensor output;  ///< of the action that has run, until it is delivered

@@ -82,7 +82,9 @@ TEST_P(EveryPolicy, KeepsTheBytesThatTheMemoryModelCounts) {
       const at::Tensor x_TH =
           slimpack::testing::random_tensor(rng, {115, shape.hidden_size}).to(compute_type(dtype));
       const MemoryScope charged(kRank);
-      StageStep stage(shape, {false, false}, parameters, rope, step.packs(), lengths(), tokens,
+      const StagePlace middle{false, false};
+      const StepInputs inputs(reader_of(shape, middle, parameters), step.packs(), tokens);
+      StageStep stage(shape, middle, parameters, rope, step.packs(), lengths(), inputs,
                       everywhere());
       const Bytes before = live_bytes(kRank);
       const at::Tensor y_TH = stage.forward(PackId(0), x_TH.clone());

@@ -243,6 +243,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
   else
     run_own_queue();
   if (!standing_in) {
+    if (from.is_cpu() && !to.is_cpu()) ++of_thread.copies_there;
     note_access(own_stream(), from, Access::kRead);
     note_access(own_stream(), to, Access::kWrite);
   }

@@ -29,7 +29,8 @@ struct PretendedCalls {
 /// What the calling thread has asked of it since it began.
 struct ThreadCalls {
   std::int64_t allocations = 0;
-  std::int64_t asked = 0;  ///< questions whether an event was reached
+  std::int64_t asked = 0;         ///< questions whether an event was reached
+  std::int64_t copies_there = 0;  ///< from the host's memory to the device's
   /// Times that the host waited for the device: for a stream, an event, a copy that does not go on
   /// by itself, or a number.
   std::int64_t waits = 0;

@@ -1,0 +1,94 @@
+#include "slimpack/packflow/step/step_inputs.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "slimpack/packflow/device/tensor.h"
+#include "slimpack/plan/row_share.h"
+
+namespace slimpack {
+namespace {
+
+/// The rows lie with the ranks of the first stage; at_last: with those of the last one.
+void add_spread_rows(const InputReader& reader, PackInputs& inputs) {
+  const RowHolder& holder = reader.holder;
+  const PackShare held(inputs.pack, holder.replica);
+  const std::int64_t rows = held.hidden(holder.tensor, holder.index).rows().count();
+  inputs.at_first.emplace(rows_with_one(rows, reader.spread_over, 0));
+  inputs.at_last = inputs.at_first;  // the same tensors
+  std::swap(inputs.at_last->counts.front(), inputs.at_last->counts.back());
+}
+
+PackInputs inputs_of(const InputReader& reader, const MicroPack& pack, const StepTokens& tokens,
+                     bool gives) {
+  const RowHolder& holder = reader.holder;
+  const PackShare held(pack, holder.replica);
+  const std::optional<std::size_t> alone =
+      gives ? std::optional(exchanged_slice(pack)) : std::nullopt;
+  PackInputs inputs{
+      pack, {}, {}, pack_runs(held.in_attention(), reader.like, reader.attention, alone),
+      {},   {}, {}, {}};
+  if (reader.embeds) inputs.tokens_T = tokens_of(tokens, held, 0);
+  if (reader.heads) inputs.targets_T = tokens_of(tokens, held, 1);
+  if (holder.tensor > 1)
+    inputs.by_tensor_rank.emplace(rows_by_tensor_rank(pack, holder.replica, holder.tensor));
+  if (reader.spread_over > 0) add_spread_rows(reader, inputs);
+  if (!pack.row_zones.empty()) inputs.remapped.emplace(pack, holder.replica);
+  return inputs;
+}
+
+}  // namespace
+
+InputReader rank_reader(const ModelShape& shape, const StageLayout& layout, const RankGrid& grid,
+                        const RankPlace& place, std::span<const ContextExchange> exchanges,
+                        const at::Tensor& like) {
+  const auto here = [&](StageId stage) { return layout.rank_of(stage) == place.pipeline; };
+  const bool spread = grid.spread_vocabulary;
+  InputReader reader{.holder = {place.replica, grid.tensor, place.tensor},
+                     .embeds = spread || here(StageId(0)),
+                     .heads = spread || here(StageId(grid.stages() - 1)),
+                     .spread_over = spread ? grid.pipeline : 0,
+                     .like = like,
+                     .attention = attention_heads(tensor_parallel_part(shape, grid.tensor))};
+  for (const ContextExchange& exchange : exchanges)
+    if (here(exchange.giver.stage)) reader.giving.push_back(exchange.giver);
+  return reader;
+}
+
+std::vector<at::Tensor*> PackInputs::tensors() {
+  std::vector<at::Tensor*> all;
+  const auto add = [&](const auto& tensors) {
+    std::ranges::copy(tensors, std::back_inserter(all));
+  };
+  for (at::Tensor* tensor : {&tokens_T, &targets_T})
+    if (tensor->defined()) all.push_back(tensor);
+  for (PackRun& run : runs)
+    if (run.sequences) add(run.sequences->tensors());
+  for (std::optional<MemberRows>* rows : {&by_tensor_rank, &at_first, &at_last})
+    if (*rows) add((*rows)->tensors());
+  if (remapped) add(remapped->tensors());
+  return all;
+}
+
+StepInputs::StepInputs(const InputReader& reader, const PackPlan& packs, const StepTokens& tokens)
+    : targets_(tokens.targets) {
+  const auto add = [&](const std::vector<MicroPack>& of_pass, bool forward,
+                       std::vector<PackInputs>& all) {
+    for (std::size_t p = 0; p < of_pass.size(); ++p) {
+      const bool gives = std::ranges::any_of(reader.giving, [&](const Action& action) {
+        return action.pack.index() == p && runs_forward_packs(action.pass) == forward;
+      });
+      all.push_back(inputs_of(reader, of_pass[p], tokens, gives));
+    }
+  };
+  add(packs.forward, true, forward_);
+  add(packs.backward, false, backward_);
+  std::vector<at::Tensor*> all;
+  for (std::vector<PackInputs>* of_pass : {&forward_, &backward_})
+    for (PackInputs& inputs : *of_pass)
+      std::ranges::copy(inputs.tensors(), std::back_inserter(all));
+  put_on(all, reader.like.device());
+}
+
+}  // namespace slimpack
