@@ -93,7 +93,8 @@ void run_process(const TrainRequest& request, std::int32_t rank,
   try {
     ProcessJob job(
         grid, rank, names, [&] { return health && health->failed(); },
-        from_seconds(request.config.parallel.timeout));
+        from_seconds(request.config.parallel.timeout),
+        gradient_sums(request.config.train.same_bits()));
     train_at_console(request, &job);
     flush_standard_output();
     static_cast<void>(job.make_world());  // all have come to their end

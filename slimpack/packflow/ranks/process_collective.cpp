@@ -257,13 +257,13 @@ std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& 
   return all;
 }
 
-Collective process_collective(ProcessPeers& peers, std::int32_t route_over,
-                              const NodePeers* nodes) {
+Collective process_collective(ProcessPeers& peers, std::unique_ptr<ShardReduction> shards,
+                              std::int32_t route_over) {
   return {peers.group().size,
           peers.index(),
           {std::make_unique<ProcessGathering>(peers), std::make_unique<ProcessRowExchange>(peers),
            std::make_unique<ProcessShifts>(peers, route_over),
-           nodes == nullptr ? process_reduction(peers) : node_first_reduction(*nodes),
+           shards ? std::move(shards) : message_reduction(peers),
            std::make_unique<ProcessMessages>(peers)}};
 }
 

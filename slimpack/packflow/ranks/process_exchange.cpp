@@ -84,8 +84,9 @@ PeerLost ProcessPeers::lost(std::int32_t member, const std::exception& cause) co
   reason = reason.substr(0, reason.find('\n'));
   if (const auto place = reason.find("] "); reason.starts_with('[') && place != std::string::npos)
     reason = reason.substr(place + 2);
-  return PeerLost(
-      fmt::format("rank {} does not answer ({}): {}", group_.rank(member), group_.name(), reason));
+  const std::string who =
+      member == kAnyMember ? "a rank" : fmt::format("rank {}", group_.rank(member));
+  return PeerLost(fmt::format("{} does not answer ({}): {}", who, group_.name(), reason));
 }
 
 ProcessPeers::Message ProcessPeers::begin_one(Transfer transfer) {
@@ -130,6 +131,45 @@ std::vector<ProcessPeers::Message> ProcessPeers::begin(std::vector<Transfer> tra
   for (Message& message : messages)
     if (message.travel_) message.travel_ = all;
   return messages;
+}
+
+template <class Start>
+ProcessPeers::Message ProcessPeers::begin_collective(at::Tensor tensor, const Start& start) {
+  SLIMPACK_CHECK(tensor.is_contiguous());
+  Message message;
+  message.peers_ = this;
+  message.member_ = kAnyMember;
+  message.tensor_ = std::move(tensor);
+  if (group_.size == 1 || message.tensor_.numel() == 0) return message;
+  try {
+    c10d::Backend& backend = *backend_->group->getBackend(message.tensor_.device().type());
+    message.travel_ = std::make_shared<Travel>(start(backend, message.tensor_));
+  } catch (const std::exception& e) {
+    throw lost(kAnyMember, e);
+  }
+  return message;
+}
+
+ProcessPeers::Message ProcessPeers::reduce_scatter(at::Tensor rows_MS) {
+  return begin_collective(std::move(rows_MS), [&](c10d::Backend& backend, at::Tensor& all_MS) {
+    // NCCL and Gloo may write into what they read, and take members' parts end to end.
+    at::Tensor own_S = all_MS.select(0, index_), flat_N = all_MS.view(-1);
+    return backend._reduce_scatter_base(own_S, flat_N);
+  });
+}
+
+ProcessPeers::Message ProcessPeers::all_gather(at::Tensor rows_MS) {
+  return begin_collective(std::move(rows_MS), [&](c10d::Backend& backend, at::Tensor& all_MS) {
+    at::Tensor own_S = all_MS.select(0, index_), flat_N = all_MS.view(-1);
+    return backend._allgather_base(flat_N, own_S);
+  });
+}
+
+ProcessPeers::Message ProcessPeers::all_reduce(at::Tensor tensor) {
+  return begin_collective(std::move(tensor), [](c10d::Backend& backend, at::Tensor& all) {
+    std::vector<at::Tensor> tensors{all};
+    return backend.allreduce(tensors);
+  });
 }
 
 bool ProcessPeers::Message::done() const {

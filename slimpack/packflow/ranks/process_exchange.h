@@ -48,7 +48,7 @@ class ProcessPeers {
    private:
     friend class ProcessPeers;
     const ProcessPeers* peers_ = nullptr;
-    std::int32_t member_ = 0;
+    std::int32_t member_ = 0;  ///< kAnyMember: all of them take part
     at::Tensor tensor_;
     std::shared_ptr<Travel>
         travel_;  ///< null if the message need not travel, or has been waited for
@@ -73,10 +73,24 @@ class ProcessPeers {
   /// each other one by one, NCCL would let the messages wait for each other.
   [[nodiscard]] std::vector<Message> begin(std::vector<Transfer> transfers);
 
+  /// Collectives of PyTorch's backend; they do not wait. In rows_MS row m is member m's. Sums are
+  /// added in the backend's order. REQUIRES: as send(), and all members make the same calls in one
+  /// order.
+  /// The member's own row becomes the sum of all members' rows at that place.
+  [[nodiscard]] Message reduce_scatter(at::Tensor rows_MS);
+  /// Every row comes from its member.
+  [[nodiscard]] Message all_gather(at::Tensor rows_MS);
+  /// The tensor becomes the sum of all members' tensors.
+  [[nodiscard]] Message all_reduce(at::Tensor tensor);
+
  private:
+  static constexpr std::int32_t kAnyMember = -1;
   using Counts = std::vector<std::int32_t>;  ///< by member: messages so far
   struct Backend;                            ///< PyTorch's process group
   [[nodiscard]] Message begin_one(Transfer transfer);
+  /// An operation of all members on one tensor. `start(backend, tensor, own row)` begins it.
+  template <class Start>
+  [[nodiscard]] Message begin_collective(at::Tensor tensor, const Start& start);
   [[nodiscard]] PeerLost lost(std::int32_t member, const std::exception& cause) const;
 
   RankGroup group_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -29,7 +28,9 @@ std::vector<RankGroup> process_groups(const RankGrid& grid, std::int32_t rank) {
 
 /// The state that survives a step: connections, and messages that are still leaving.
 struct ProcessJob::Ends {
-  Ends(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names) {
+  Ends(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names,
+       const GradientSums& gradient_sums)
+      : sums(gradient_sums) {
     const auto connect = [&](const RankGroup& group) {
       return std::make_unique<ProcessPeers>(group, group.size > 1 ? names.at(group) : "");
     };
@@ -57,13 +58,25 @@ struct ProcessJob::Ends {
   void connect_on(at::Device device) {
     if (std::exchange(connected, true)) return;
     for (const Edge& edge : edges) connect_edge(*edge.peers, edge.sends, device);
-    const bool by_node = nodes().has_value();
+    const bool by_node = find(GroupKind::kDataInNode) != nullptr;
     for (const auto& [group, peers] : collectives) {
       // The first exchanges on the CPU alone, and where nodes sum first, the second exchanges
       // nothing.
       const bool silent = group.kind == GroupKind::kData && by_node;
-      if (group.kind != GroupKind::kWorld && !silent) connect_members(*peers, device);
+      if (group.kind == GroupKind::kWorld || silent) continue;
+      const bool sum = sums_gradients(group.kind) || group.kind == GroupKind::kTied;
+      (sum ? sums.connect : connect_members)(*peers, device);
     }
+  }
+
+  /// How the group sums gradients: those of all replicas node by node, where nodes have several.
+  [[nodiscard]] std::unique_ptr<ShardReduction> reduction(const RankGroup& group,
+                                                          ProcessPeers& peers) const {
+    ProcessPeers* const in_node = find(GroupKind::kDataInNode);
+    if (group.kind != GroupKind::kData || in_node == nullptr) return sums.reduction(peers);
+    return node_first_reduction(sums.reduction(*in_node),
+                                sums.reduction(*find(GroupKind::kDataAcrossNodes)),
+                                in_node->group().size, in_node->index());
   }
 
   /// The ranks' work between two barriers took so long.
@@ -76,14 +89,11 @@ struct ProcessJob::Ends {
   }
 
   [[nodiscard]] ProcessPeers& world() { return *collectives.begin()->second; }
-  /// Those that sum gradients node by node; nullopt: all replicas do at once.
-  [[nodiscard]] std::optional<NodePeers> nodes() {
-    const auto of_kind = [&](GroupKind kind) {
-      return std::ranges::find(collectives, kind, [](const auto& c) { return c.first.kind; });
-    };
-    const auto in_node = of_kind(GroupKind::kDataInNode);
-    if (in_node == collectives.end()) return std::nullopt;
-    return NodePeers{*in_node->second, *of_kind(GroupKind::kDataAcrossNodes)->second};
+  /// The only group of this kind; null: the grid has none.
+  [[nodiscard]] ProcessPeers* find(GroupKind kind) const {
+    const auto it =
+        std::ranges::find(collectives, kind, [](const auto& c) { return c.first.kind; });
+    return it == collectives.end() ? nullptr : it->second.get();
   }
 
   std::map<RankGroup, std::unique_ptr<ProcessPeers>> collectives;  ///< the world comes first
@@ -96,15 +106,15 @@ struct ProcessJob::Ends {
   std::function<bool()> failed;
   bool connected = false;
   Nanos timeout{0};  ///< of groups that sum gradients
+  GradientSums sums;
 };
 
 class ProcessJob::Member final : public GroupedCommunicator {
  public:
   Member(Ends& ends, const RankGrid& grid) : ends_(ends), placement_(grid.placement) {
-    const std::optional<NodePeers> nodes = ends.nodes();
     for (const auto& [group, peers] : ends.collectives)
-      add(group, process_collective(*peers, grid.route ? grid.ranks_per_node : 0,
-                                    group.kind == GroupKind::kData && nodes ? &*nodes : nullptr));
+      add(group, process_collective(*peers, ends.reduction(group, *peers),
+                                    grid.route ? grid.ranks_per_node : 0));
   }
 
   void post_receive(Inbox inbox, const MessageForm& form) override {
@@ -157,8 +167,8 @@ class ProcessJob::ConnectedWorld final : public World {
 
 ProcessJob::ProcessJob(const RankGrid& grid, std::int32_t rank,
                        const std::map<RankGroup, std::string>& names, std::function<bool()> failed,
-                       Nanos timeout)
-    : grid_(grid), rank_(rank), ends_(std::make_unique<Ends>(grid, rank, names)) {
+                       Nanos timeout, const GradientSums& sums)
+    : grid_(grid), rank_(rank), ends_(std::make_unique<Ends>(grid, rank, names, sums)) {
   ends_->failed = std::move(failed);
   ends_->timeout = timeout;
 }

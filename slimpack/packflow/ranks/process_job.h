@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/packflow/ranks/process_reduction.h"
 #include "slimpack/packflow/ranks/rank_groups.h"
 #include "slimpack/packflow/ranks/world.h"
 
@@ -25,9 +26,11 @@ class ProcessJob final : public JobProcess {
   /// `names`: PyTorch's names of the process_groups(). `failed`: whether another process has
   /// reported a failure; called between layers. `timeout`: of the process groups. Those that sum
   /// gradients get four times the longest step so far if that is more: a replica that has done its
-  /// part begins all reductions at once, and waits for the slowest one from then on.
+  /// part begins all reductions at once, and waits for the slowest one from then on. `sums`: of
+  /// gradients.
   ProcessJob(const RankGrid& grid, std::int32_t rank, const std::map<RankGroup, std::string>& names,
-             std::function<bool()> failed, Nanos timeout);
+             std::function<bool()> failed, Nanos timeout,
+             const GradientSums& sums = gradient_sums(/*same_bits=*/true));
   ~ProcessJob() override;
 
   [[nodiscard]] std::vector<std::int32_t> ranks() const override { return {rank_}; }

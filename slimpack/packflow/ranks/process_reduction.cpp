@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/ranks/connect_members.h"
 #include "slimpack/packflow/ranks/process_transfers.h"
 
 namespace slimpack {
@@ -28,9 +30,9 @@ void all_reduce_by_shards(ShardReduction& shards, at::Tensor& tensor) {
   tensor.copy_(flat_N.view_as(tensor));
 }
 
-class ProcessShardReduction final : public ShardReduction {
+class MessageReduction final : public ProcessReduction {
  public:
-  explicit ProcessShardReduction(ProcessPeers& peers)
+  explicit MessageReduction(ProcessPeers& peers)
       : peers_(peers), mesh_(peers.group().size, peers.index()) {
     for (std::int32_t m = mesh_.own.begin; m < mesh_.own.end; ++m) {
       summed_by_.push_back(Mesh(peers.group().size, m).targets);
@@ -55,8 +57,7 @@ class ProcessShardReduction final : public ShardReduction {
     wait_for(reducing_.front().messages);
   }
 
-  /// Whether await_reduce_scatter() is known to return at once.
-  [[nodiscard]] bool arrived() const {
+  [[nodiscard]] bool arrived() const override {
     return std::ranges::all_of(reducing_.front().messages, &ProcessPeers::Message::done);
   }
 
@@ -130,35 +131,96 @@ class ProcessShardReduction final : public ShardReduction {
   std::deque<Reduction> reducing_;
 };
 
+class BackendReduction final : public ProcessReduction {
+ public:
+  explicit BackendReduction(ProcessPeers& peers) : peers_(peers) {}
+
+  void start_reduce_scatter(at::Tensor flat_N) override {
+    at::Tensor rows_MS = even_rows(flat_N);
+    reducing_.push_back({std::move(flat_N), peers_.reduce_scatter(std::move(rows_MS))});
+  }
+  void await_reduce_scatter() override {
+    SLIMPACK_CHECK(!reducing_.empty());
+    reducing_.front().message.wait();
+  }
+  [[nodiscard]] bool arrived() const override { return reducing_.front().message.done(); }
+  void finish_reduce_scatter() override {
+    await_reduce_scatter();
+    const Reduction reduction = std::move(reducing_.front());
+    reducing_.pop_front();
+    put_back(reduction.message.tensor(), reduction.flat_N, peers_.index());
+  }
+
+  void all_gather_shards(at::Tensor& flat_N) override {
+    ProcessPeers::Message message = peers_.all_gather(even_rows(flat_N));
+    message.wait();
+    for (std::int32_t m = 0; m < size(); ++m) put_back(message.tensor(), flat_N, m);
+  }
+
+  void all_reduce(at::Tensor& tensor) override {
+    const at::Tensor whole = tensor.contiguous();
+    peers_.all_reduce(whole).wait();
+    if (!whole.is_alias_of(tensor)) tensor.copy_(whole);
+  }
+
+ private:
+  struct Reduction {
+    at::Tensor flat_N;
+    ProcessPeers::Message message;
+  };
+
+  [[nodiscard]] std::int32_t size() const { return peers_.group().size; }
+  /// The members' shards as rows of one length: the tensor itself where it is shared evenly, else a
+  /// copy with zeros behind shorter shards.
+  [[nodiscard]] at::Tensor even_rows(const at::Tensor& flat_N) const {
+    const std::int64_t elements = flat_N.numel();
+    if (elements % size() == 0) return flat_N.view({size(), elements / size()});
+    at::Tensor rows_MS = at::zeros({size(), elements / size() + 1}, flat_N.options());
+    for (std::int32_t m = 0; m < size(); ++m) {
+      const Shard shard(elements, size(), m);
+      rows_MS.select(0, m).narrow(0, 0, shard.size()).copy_(shard.of(flat_N));
+    }
+    return rows_MS;
+  }
+  /// A member's shard, from such a copy.
+  void put_back(const at::Tensor& rows_MS, const at::Tensor& flat_N, std::int32_t member) const {
+    if (rows_MS.is_alias_of(flat_N)) return;
+    const Shard shard(flat_N.numel(), size(), member);
+    shard.of(flat_N).copy_(rows_MS.select(0, member).narrow(0, 0, shard.size()));
+  }
+
+  ProcessPeers& peers_;
+  std::deque<Reduction> reducing_;
+};
+
 class NodeFirstReduction final : public ShardReduction {
  public:
-  explicit NodeFirstReduction(const NodePeers& nodes)
-      : in_node_(nodes.in_node),
-        across_(nodes.across),
-        own_(nodes.in_node.index()),
-        members_(nodes.in_node.group().size) {}
+  NodeFirstReduction(std::unique_ptr<ProcessReduction> in_node,
+                     std::unique_ptr<ProcessReduction> across, std::int32_t members,
+                     std::int32_t index)
+      : in_node_(std::move(in_node)), across_(std::move(across)), own_(index), members_(members) {}
 
   /// Sums that the node has meanwhile go on to other nodes.
   void start_reduce_scatter(at::Tensor flat_N) override {
     parts_.push_back(part(flat_N));
-    in_node_.start_reduce_scatter(std::move(flat_N));
-    while (!parts_.empty() && in_node_.arrived()) leave_node();
+    in_node_->start_reduce_scatter(std::move(flat_N));
+    while (!parts_.empty() && in_node_->arrived()) leave_node();
   }
 
   void await_reduce_scatter() override {
     while (!parts_.empty()) leave_node();
-    across_.await_reduce_scatter();
+    across_->await_reduce_scatter();
   }
 
   void finish_reduce_scatter() override {
     await_reduce_scatter();
-    across_.finish_reduce_scatter();
+    across_->finish_reduce_scatter();
   }
 
   void all_gather_shards(at::Tensor& flat_N) override {
     at::Tensor part_K = part(flat_N);
-    across_.all_gather_shards(part_K);
-    in_node_.all_gather_shards(flat_N);
+    across_->all_gather_shards(part_K);
+    in_node_->all_gather_shards(flat_N);
   }
 
   void all_reduce(at::Tensor& tensor) override { all_reduce_by_shards(*this, tensor); }
@@ -170,24 +232,48 @@ class NodeFirstReduction final : public ShardReduction {
   }
 
   void leave_node() {
-    in_node_.finish_reduce_scatter();
-    across_.start_reduce_scatter(std::move(parts_.front()));
+    in_node_->finish_reduce_scatter();
+    across_->start_reduce_scatter(std::move(parts_.front()));
     parts_.pop_front();
   }
 
-  ProcessShardReduction in_node_, across_;
+  std::unique_ptr<ProcessReduction> in_node_, across_;
   std::int32_t own_, members_;    ///< of the node
   std::deque<at::Tensor> parts_;  ///< those that the node still sums
 };
 
-}  // namespace
-
-std::unique_ptr<ShardReduction> process_reduction(ProcessPeers& peers) {
-  return std::make_unique<ProcessShardReduction>(peers);
+/// Uses each of the collectives once: NCCL connects the members for one when it is first called.
+void connect_backend(ProcessPeers& peers, at::Device device) {
+  // Checkpoints gather shards by messages.
+  connect_members(peers, device);
+  BackendReduction reduction(peers);
+  at::Tensor number_of_each = at::zeros({peers.group().size}, at::dtype(at::kFloat).device(device));
+  reduction.start_reduce_scatter(number_of_each);
+  reduction.finish_reduce_scatter();
+  reduction.all_gather_shards(number_of_each);
+  reduction.all_reduce(number_of_each);
 }
 
-std::unique_ptr<ShardReduction> node_first_reduction(const NodePeers& nodes) {
-  return std::make_unique<NodeFirstReduction>(nodes);
+}  // namespace
+
+std::unique_ptr<ProcessReduction> message_reduction(ProcessPeers& peers) {
+  return std::make_unique<MessageReduction>(peers);
+}
+
+std::unique_ptr<ProcessReduction> backend_reduction(ProcessPeers& peers) {
+  return std::make_unique<BackendReduction>(peers);
+}
+
+GradientSums gradient_sums(bool same_bits) {
+  return same_bits ? GradientSums{message_reduction, connect_members}
+                   : GradientSums{backend_reduction, connect_backend};
+}
+
+std::unique_ptr<ShardReduction> node_first_reduction(std::unique_ptr<ProcessReduction> in_node,
+                                                     std::unique_ptr<ProcessReduction> across,
+                                                     std::int32_t members, std::int32_t index) {
+  return std::make_unique<NodeFirstReduction>(std::move(in_node), std::move(across), members,
+                                              index);
 }
 
 }  // namespace slimpack

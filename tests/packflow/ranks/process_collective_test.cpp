@@ -26,7 +26,7 @@ void on_processes(std::int32_t size, Mail& mail, const Work& work, std::int32_t 
     threads.emplace_back([&, m] {
       const MailGroup member(fmt::format("member {} of {}", m, size), m, size, mail);
       ProcessPeers peers({GroupKind::kData, size}, member.name());
-      Collective group = process_collective(peers, route_over);
+      Collective group = process_collective(peers, nullptr, route_over);
       work(group, m);
     });
 }
@@ -49,8 +49,9 @@ void on_nodes(std::int32_t size, std::int32_t in_node, const Work& work) {
       ProcessPeers peers({GroupKind::kData, size}, all.name());
       ProcessPeers in({GroupKind::kDataInNode, in_node, node * in_node}, neighbours.name());
       ProcessPeers across({GroupKind::kDataAcrossNodes, nodes, place, in_node}, others.name());
-      const NodePeers by_node{in, across};
-      Collective group = process_collective(peers, 0, &by_node);
+      Collective group = process_collective(
+          peers,
+          node_first_reduction(message_reduction(in), message_reduction(across), in_node, place));
       work(group, m);
     });
   threads.clear();

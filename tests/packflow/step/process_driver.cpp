@@ -49,12 +49,13 @@ NB_MODULE(process_driver, m) {
   m.def(
       "run",
       [](const std::string& file, const RankGrid& grid, std::int32_t rank,
-         const std::vector<std::string>& names) {
+         const std::vector<std::string>& names, bool same_bits) {
         std::map<RankGroup, std::string> by_group;
         const std::vector<RankGroup> groups = process_groups(grid, rank);
         for (std::size_t g = 0; g < groups.size(); ++g) by_group.emplace(groups[g], names.at(g));
         slimpack::ProcessJob job(
-            grid, rank, by_group, [] { return false; }, slimpack::Nanos(60'000'000'000));
+            grid, rank, by_group, [] { return false; }, slimpack::Nanos(60'000'000'000),
+            slimpack::gradient_sums(same_bits));
         slimpack::testing::run_driven_step(file, &job);
         static_cast<void>(job.make_world());  // nobody leaves before all have what they wait for
       },

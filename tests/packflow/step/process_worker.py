@@ -37,5 +37,5 @@ for case, file in enumerate(files):
     grid = process_driver.on_nodes(grid, step.get("ranks_per_node", 0), step.get("route", False))
     names = [dist.new_group(members, use_local_synchronization=True).group_name
              for members in process_driver.group_ranks(grid, rank)]
-    process_driver.run(file, grid, rank, names)
+    process_driver.run(file, grid, rank, names, step.get("same_bits", True))
     dist.destroy_process_group()

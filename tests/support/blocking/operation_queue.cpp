@@ -1,5 +1,7 @@
 #include "tests/support/blocking/operation_queue.h"
 
+#include <ATen/ThreadLocalState.h>
+
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -14,6 +16,9 @@ struct OperationQueue::State {
   struct Entry {
     OperationPtr operation;
     Begin begin;
+    /// Of the caller. Gloo computes with tensors, also in wait(), and refuses tensors of inference
+    /// in another mode.
+    at::ThreadLocalState mode;
   };
 
   void run() {
@@ -32,6 +37,7 @@ struct OperationQueue::State {
 
   void execute(const Entry& entry) {
     try {
+      const at::ThreadLocalStateGuard mode(entry.mode);
       const Works works = entry.begin();
       {
         const std::lock_guard lock(mutex);
@@ -73,7 +79,7 @@ void OperationQueue::stop() {
 
 void OperationQueue::push(OperationPtr operation, Begin begin) {
   const std::lock_guard lock(state_->mutex);
-  state_->waiting.push_back({std::move(operation), std::move(begin)});
+  state_->waiting.push_back({std::move(operation), std::move(begin), at::ThreadLocalState()});
   state_->changed.notify_all();
 }
 
