@@ -40,8 +40,8 @@ struct LayerWidths {
   void run_on(const GpuMemory& gpu);
 
   /// Whether backward with kElementwise computes anything that it does not with kNothing. Fused
-  /// kernels give norms and silu(gate) ⊙ up while they compute gradients; after its norm q is turned
-  /// once more.
+  /// kernels give norms and silu(gate) ⊙ up while they compute gradients; after its norm q is
+  /// turned once more.
   [[nodiscard]] bool elementwise_again() const { return !fused || shape.qk_norm; }
 
   /// What forward keeps on the device for backward.

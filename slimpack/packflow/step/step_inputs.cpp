@@ -43,7 +43,9 @@ PackInputs inputs_of(const InputReader& reader, const MicroPack& pack, const Ste
 InputReader rank_reader(const ModelShape& shape, const StageLayout& layout, const RankGrid& grid,
                         const RankPlace& place, std::span<const ContextExchange> exchanges,
                         const at::Tensor& like) {
-  const auto here = [&](StageId stage) { return layout.placement.rank_of(stage) == place.pipeline; };
+  const auto here = [&](StageId stage) {
+    return layout.placement.rank_of(stage) == place.pipeline;
+  };
   const bool spread = grid.spread_vocabulary;
   InputReader reader{.holder = {place.replica, grid.tensor, place.tensor},
                      .embeds = spread || here(StageId(0)),
