@@ -100,7 +100,7 @@ def test_replicas_have_schedules_of_their_own():
 
 
 def test_what_torch_has_no_form_for_is_refused():
-    asymmetric = slimpack.Job("llama-3-8b", {"pp": 4, "tp": 2}, "h100",
+    asymmetric = slimpack.Job("llama-3-8b", {"pp": 4}, "h100",
                               memory_cap="none").plan([8192, 5000, 300, 500])
     with pytest.raises(slimpack.InvalidInput, match=r"backward MicroPack \d+ of replica 0 holds "
                        r"other slices than every forward one.*cuts=\"symmetric\""):
