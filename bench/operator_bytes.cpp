@@ -55,7 +55,7 @@ struct StageBytes {
   Passes token, whole;
 };
 
-/// Of the last of so many stages of a model of two layers at most. That stage runs forward and
+/// Counts the last of so many stages of a model of two layers at most. That stage runs forward and
 /// backward of a shorter document, then those of a longer one. The third document is there because
 /// an action ends where the next one begins.
 StageBytes of_a_stage(OperatorCase c, std::int64_t layers, std::int32_t stages) {

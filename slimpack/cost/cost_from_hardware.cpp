@@ -137,8 +137,8 @@ ModelShape head_of_rank(const Job& job) {
   return own;
 }
 
-/// What each block of the head's rows takes, however few there are: it reads the matrix forward and
-/// backward and reads and writes the sums of its gradient.
+/// The time of a block of the head, however few rows it has: it reads the matrix forward and
+/// backward, and it reads and writes the sums of the matrix's gradient.
 double block_nanos(const Job& job) {
   const auto weights = static_cast<double>(job.shape.embedding_parameters());
   return 2 * job.reading(weights) + job.adding(weights);

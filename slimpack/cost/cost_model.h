@@ -67,7 +67,7 @@ struct MeasuredOn {
   bool operator==(const MeasuredOn&) const = default;
 };
 
-/// What backward takes longer where it computes products again, but for attention.
+/// The time that backward takes in addition where it computes products again, without attention.
 struct AgainTimes {
   EdgeTime attention, mlp, full;  ///< with Recompute::kAttention, kMlp and kFull
 
@@ -87,7 +87,7 @@ struct LayerCosts {
   /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
   /// backward may put it off. Zero = not known, backward is not split.
   EdgeTime weight_gradient;
-  /// As measured; not set: forward's times say it (backward_time).
+  /// Set by a profile; not set: backward_time takes forward's times.
   std::optional<AgainTimes> again = std::nullopt;
   /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
   std::vector<MergeTime> merge;

@@ -22,7 +22,7 @@ std::int64_t padded_rows(std::int64_t rows, std::int64_t sequences, std::int64_t
   return (rows + (sequences + 1) * tile - 1) / tile * tile;
 }
 
-/// What releases 3 and 4 take beyond the log-sum-exp with heads first. Locks are counted as if
+/// The memory of releases 3 and 4 besides the log-sum-exp with heads first. Locks count as if
 /// every sequence had all rows: too many, and few beside the sums.
 std::int64_t hopper_backward_call(const LayerWidths& w, std::int64_t sequences,
                                   std::int64_t queries, std::int64_t keys) {

@@ -25,7 +25,7 @@ class StagePlacement {
   [[nodiscard]] std::int32_t rank_of(StageId s) const {
     return table_.empty() ? s.value() : table_[s.index()];
   }
-  /// Which of its rank's stages, in the order of the pipeline, stage `s` is.
+  /// The number of stage `s` among its rank's stages, in the order of the pipeline.
   [[nodiscard]] std::int32_t local_stage(StageId s) const {
     return table_.empty() ? 0 : local_[s.index()];
   }

@@ -56,8 +56,8 @@ TEST(RecomputeChoices, AreThePoliciesAllowedWhereLayersMayNotDiffer) {
 }
 
 TEST(RecomputeChoices, KeepNothingThatTakesNoTimeAway) {
-  // As on a GPU whose fused kernels give what kElementwise computes again: it takes as long as
-  // kNothing, and keeps less.
+  // On a GPU whose fused kernels give what kElementwise computes again, it takes as long as
+  // kNothing and keeps less.
   Asked asked(2);
   const auto has = [&](R policy) {
     const auto choices = asked.choices();
@@ -74,7 +74,7 @@ TEST(RecomputeChoices, KeepNothingThatTakesNoTimeAway) {
   asked.request.recompute = known_recomputations(asked.cost);
   for (const R policy : {R::kElementwise, R::kMlp, R::kFull, R::kOffload})
     EXPECT_TRUE(has(policy)) << to_string(policy);
-  // What is asked for is taken, whatever it costs.
+  // A policy that is asked for is taken, whatever it costs.
   asked.request.recompute = {R::kNothing};
   EXPECT_TRUE(has(R::kNothing));
 }

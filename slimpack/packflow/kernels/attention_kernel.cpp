@@ -17,7 +17,6 @@
 #include "slimpack/packflow/kernels/composed_attention.h"
 #include "slimpack/packflow/kernels/cpu_attention.h"
 #include "slimpack/packflow/kernels/flash_attention_4.h"
-#include "slimpack/packflow/kernels/flash_operators.h"
 
 namespace slimpack {
 namespace {
@@ -27,8 +26,8 @@ std::vector<std::unique_ptr<const FlashKernel>> flash_kernels() {
   std::vector<std::unique_ptr<const FlashKernel>> kernels;
   if (const std::filesystem::path library = find_fa4_library(); !library.empty())
     kernels.push_back(std::make_unique<FlashAttention4>(library));
-  kernels.push_back(std::make_unique<FlashAttention3>());
-  kernels.push_back(std::make_unique<FlashAttention2>());
+  kernels.push_back(flash_attention_3());
+  kernels.push_back(flash_attention_2());
   return kernels;
 }
 

@@ -1,14 +1,27 @@
-#include "slimpack/packflow/kernels/flash_operators.h"
-
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/empty.h>
 
+#include <memory>
 #include <optional>
 
 #include "slimpack/packflow/device/optional_operator.h"
+#include "slimpack/packflow/kernels/flash_kernel.h"
 
 namespace slimpack {
+namespace {
+
+class FlashAttention2 final : public FlashKernel {
+ public:
+  [[nodiscard]] std::int32_t release() const override { return 2; }
+  [[nodiscard]] bool supports(const at::Tensor& like, const AttentionHeads& heads) const override;
+
+ private:
+  [[nodiscard]] AttentionResult forward(const FlashCall& call, const at::Tensor& q_TND,
+                                        const KeysValues& kv) const override;
+  [[nodiscard]] AttentionGradients backward(const FlashCall& call, const QueryRows& rows,
+                                            const KeysValues& kv) const override;
+};
 
 bool FlashAttention2::supports(const at::Tensor& like, const AttentionHeads& heads) const {
   static const OptionalOperator flash("_flash_attention_forward");
@@ -46,6 +59,12 @@ AttentionGradients FlashAttention2::backward(const FlashCall& call, const QueryR
       /*dropout_p=*/0.0, call.causal, at::empty({2}, options.dtype(at::kUInt64)),
       at::empty({0}, options));
   return {call.unbatched(dq), call.unbatched(dk), call.unbatched(dv)};
+}
+
+}  // namespace
+
+std::unique_ptr<const FlashKernel> flash_attention_2() {
+  return std::make_unique<FlashAttention2>();
 }
 
 }  // namespace slimpack

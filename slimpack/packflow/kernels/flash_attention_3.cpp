@@ -1,5 +1,3 @@
-#include "slimpack/packflow/kernels/flash_operators.h"
-
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
@@ -7,11 +5,13 @@
 
 #include <cmath>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/packflow/kernels/flash_kernel.h"
 
 namespace slimpack {
 namespace {
@@ -55,7 +55,17 @@ Arguments arguments_of(const FlashCall& call, const at::Tensor& q_TND, const Key
   return all;
 }
 
-}  // namespace
+class FlashAttention3 final : public FlashKernel {
+ public:
+  [[nodiscard]] std::int32_t release() const override { return 3; }
+  [[nodiscard]] bool supports(const at::Tensor& like, const AttentionHeads& heads) const override;
+
+ private:
+  [[nodiscard]] AttentionResult forward(const FlashCall& call, const at::Tensor& q_TND,
+                                        const KeysValues& kv) const override;
+  [[nodiscard]] AttentionGradients backward(const FlashCall& call, const QueryRows& rows,
+                                            const KeysValues& kv) const override;
+};
 
 bool FlashAttention3::supports(const at::Tensor& like, const AttentionHeads& heads) const {
   if (like.scalar_type() != at::kBFloat16 || heads.dim % 8 != 0 || heads.dim > 256) return false;
@@ -90,6 +100,12 @@ AttentionGradients FlashAttention3::backward(const FlashCall& call, const QueryR
   arguments.emplace("deterministic", at::globalContext().deterministicAlgorithms());
   static_cast<void>(call_operator("bwd", std::move(arguments)));
   return d;
+}
+
+}  // namespace
+
+std::unique_ptr<const FlashKernel> flash_attention_3() {
+  return std::make_unique<FlashAttention3>();
 }
 
 }  // namespace slimpack

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
@@ -67,6 +68,13 @@ class FlashKernel {
   [[nodiscard]] virtual AttentionGradients backward(const FlashCall& call, const QueryRows& rows,
                                                     const KeysValues& kv) const = 0;
 };
+
+/// FlashAttention-2 (arXiv:2307.08691), which libtorch itself has for CUDA devices: bf16, head
+/// dimensions that are multiples of 8 up to 256.
+[[nodiscard]] std::unique_ptr<const FlashKernel> flash_attention_2();
+/// FlashAttention-3 (arXiv:2407.08608) for the same tensors. Its package registers operators of
+/// libtorch, flash_attn_3::fwd and ::bwd (hopper/flash_api.cpp of flash-attention).
+[[nodiscard]] std::unique_ptr<const FlashKernel> flash_attention_3();
 
 /// The log-sum-exp as backward kernels read it, through its data pointer: heads first and
 /// contiguous, as forward gave it.

@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// Which rows of a MicroPack a replica passes to others: by member of its group, numbers of own
+/// The rows of a MicroPack that a replica passes to others: by member of its group, numbers of own
 /// rows (int64). They lie where the rows do when a remap uses them.
 struct RemappedRows {
   std::vector<at::Tensor> held;       ///< those that the rank holds, by who attends with them

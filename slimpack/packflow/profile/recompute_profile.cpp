@@ -54,7 +54,7 @@ double longest_run(const Costs& cost, Tokens size) {
   return cost.forward(document(size)) + backward_time(cost, Recompute::kFull)(document(size));
 }
 
-/// Those of which a run takes no more than a point may, and two in any case.
+/// The sizes of which a run takes no more than a point may, and two in any case.
 std::vector<Tokens> sizes_within(const Costs& cost, const ProfileOptions& options) {
   std::vector<Tokens> sizes = linear_sizes(options, kSmallSizes);
   while (sizes.size() > 2 && longest_run(cost, sizes.back()) > count(options.most_of_a_point()))
@@ -71,7 +71,7 @@ int turns_within(const Costs& cost, const ProfileOptions& options, const std::ve
   return static_cast<int>(std::clamp(std::floor(count(options.budget / 4) / all), kFewest, kMost));
 }
 
-/// Of one size: backward by policy, 0 where it was not timed, and the weight gradients alone.
+/// Times of one size: backward by policy, 0 where it was not timed, and the weight gradients alone.
 struct PartTimes {
   Tokens size;
   std::array<Nanos, kRecomputations> backward{};
@@ -133,9 +133,10 @@ std::vector<PartTimes> measured_parts(const Costs& cost, const ProfileOptions& o
   return times;
 }
 
-/// What backward saves in a layer that keeps everything, and what of it is weight gradients. They
-/// are fitted separately, and on small shapes noise decides which term a constant goes to. So both
-/// must fit into each term of backward; the smaller part, far less than half of it, goes first.
+/// Fits the time that backward saves in a layer that keeps everything, and its weight gradients.
+/// They are fitted separately, and on small shapes noise decides which term a constant goes to. So
+/// both must fit into each term of backward; the smaller part, far less than half of it, goes
+/// first.
 void fit_parts(Costs& cost, const std::vector<PartTimes>& times) {
   std::vector<EdgeMeasurement> saved, weights;
   for (const PartTimes& t : times) {

@@ -62,8 +62,8 @@ class Gathering {
   [[nodiscard]] virtual double sum(double value) = 0;
 };
 
-/// Which rows of a tensor each member of a group holds. The numbers (int64) lie where the rows do
-/// when a group uses them.
+/// The rows of a tensor that each member of a group holds. The numbers (int64) lie where the rows
+/// do when a group uses them.
 struct MemberRows {
   /// rows_of: by member, the numbers of its rows, on a CPU, where the tensors lie at first.
   explicit MemberRows(const std::vector<at::Tensor>& rows_of);

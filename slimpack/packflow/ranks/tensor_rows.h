@@ -16,7 +16,7 @@
 
 namespace slimpack {
 
-/// Those of the rows of `pack` that `replica` holds, by rank.
+/// The rows of `pack` that `replica` holds, by tensor-parallel rank.
 [[nodiscard]] MemberRows rows_by_tensor_rank(const MicroPack& pack, ReplicaId replica,
                                              std::int32_t ranks);
 
@@ -32,7 +32,7 @@ struct GroupRows {
 
 class TensorRows {
  public:
-  /// Of a rank that is alone: all calls cost nothing.
+  /// A rank that is alone has all rows; all calls cost nothing.
   TensorRows() = default;
 
   /// `tensor`: the tensor-parallel ranks. `pipeline`, for a spread vocabulary: the ranks in this

@@ -22,7 +22,7 @@
 
 namespace slimpack {
 
-/// What a rank is to its MicroPacks.
+/// The rank that reads the inputs: its place, and which inputs it needs.
 struct InputReader {
   RowHolder holder = {};
   bool embeds = true;               ///< whether it looks up tokens

@@ -9,7 +9,7 @@
 
 #include "slimpack/packflow/kernels/composed_attention.h"
 #include "slimpack/packflow/kernels/cpu_attention.h"
-#include "slimpack/packflow/kernels/flash_operators.h"
+#include "slimpack/packflow/kernels/flash_kernel.h"
 #include "tests/packflow/kernels/attention_by_definition.h"
 
 namespace slimpack {
@@ -138,10 +138,10 @@ const std::vector<Kernel>& kernels() {
        {Mask::kNone, Mask::kCausal, Mask::kCausalEnd}},
       {"flash",
        [](const at::Tensor& q, const KeysValues& kv, Mask mask) {
-         return FlashAttention2().attend(q, kv, mask);
+         return flash_attention_2()->attend(q, kv, mask);
        },
        [](const QueryRows& rows, const KeysValues& kv, Mask mask) {
-         return FlashAttention2().attend_backward(rows, kv, mask);
+         return flash_attention_2()->attend_backward(rows, kv, mask);
        },
        {Mask::kNone, Mask::kCausal, Mask::kCausalEnd}}};
   return all;
@@ -254,10 +254,10 @@ TEST(AttentionKernels, FlashTakesSeveralSequencesInOneCall) {
   const JoinedSequences sequences(lengths, lengths);
   const Attention a = random_block(rng, 25, 25, 2, 2, 8);
   const KeysValues kv{a.k, a.v};
-  const FlashAttention2 flash;
-  const AttentionResult all = flash.attend(a.q, kv, sequences);
+  const std::unique_ptr<const FlashKernel> flash = flash_attention_2();
+  const AttentionResult all = flash->attend(a.q, kv, sequences);
   const AttentionGradients g =
-      flash.attend_backward({a.dout, a.q, all.out_TND, all.lse_TN}, kv, sequences);
+      flash->attend_backward({a.dout, a.q, all.out_TND, all.lse_TN}, kv, sequences);
   std::int64_t row = 0;
   for (const std::int64_t length : lengths) {
     const auto own = [&](const at::Tensor& t) { return t.narrow(0, row, length).contiguous(); };

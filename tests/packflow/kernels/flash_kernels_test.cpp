@@ -11,7 +11,7 @@
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/kernels/flash_attention_4.h"
-#include "slimpack/packflow/kernels/flash_operators.h"
+#include "slimpack/packflow/kernels/flash_kernel.h"
 #include "tests/packflow/kernels/attention_by_definition.h"
 #include "tests/packflow/support/pretended_device.h"
 #include "tests/support/expect_error.h"
@@ -64,8 +64,8 @@ class EveryKernel : public ::testing::TestWithParam<int> {
  protected:
   EveryKernel() {
     use_own_queue(kPretended);
-    if (GetParam() == 2) kernel_ = std::make_unique<FlashAttention2>();
-    if (GetParam() == 3) kernel_ = std::make_unique<FlashAttention3>();
+    if (GetParam() == 2) kernel_ = flash_attention_2();
+    if (GetParam() == 3) kernel_ = flash_attention_3();
     if (GetParam() == 4) kernel_ = std::make_unique<FlashAttention4>(FA4_STAND_IN);
   }
   [[nodiscard]] const FlashKernel& kernel() const { return *kernel_; }

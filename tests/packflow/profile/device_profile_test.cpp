@@ -120,7 +120,7 @@ TEST(DeviceProfile, TimesNoPolicyThatNoPlanChooses) {
     options.shape.qk_norm = qk_norm;
     const Costs cost = profile_costs(options);
     EXPECT_EQ(cost.elementwise != EdgeTime(), qk_norm);
-    // What takes longer with other recomputations takes no negative time.
+    // No recomputation takes negative time.
     ASSERT_TRUE(cost.again.has_value());
     for (const EdgeTime& time : {cost.again->attention, cost.again->mlp, cost.again->full}) {
       EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));

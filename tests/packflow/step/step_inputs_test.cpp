@@ -39,7 +39,7 @@ class CopiesBeforeActions {
     const std::lock_guard lock(mutex_);
     by_rank_[std::this_thread::get_id()].push_back(pretended_calls_of_thread().copies_there);
   }
-  /// Those of the actions since this was last asked.
+  /// The copies before the actions that ran since the last call.
   [[nodiscard]] auto take() { return std::exchange(by_rank_, {}); }
 
  private:

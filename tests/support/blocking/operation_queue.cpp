@@ -16,7 +16,7 @@ struct OperationQueue::State {
   struct Entry {
     OperationPtr operation;
     Begin begin;
-    /// Of the caller. Gloo computes with tensors, also in wait(), and refuses tensors of inference
+    /// The caller's. Gloo computes with tensors, also in wait(), and refuses tensors of inference
     /// in another mode.
     at::ThreadLocalState mode;
   };
