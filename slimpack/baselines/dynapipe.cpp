@@ -58,7 +58,7 @@ std::vector<std::size_t> consecutive_split(const SplitProblem& problem) {
   std::int64_t limit = *std::max_element(problem.costs.begin(), problem.costs.end());
   std::vector<std::size_t> best;
   double least = std::numeric_limits<double>::infinity();
-  while (limit > 0) {
+  do {  // once even where every item is free
     Split split = fewest_packs(problem, limit);
     const double packs = static_cast<double>(split.ends.size());
     const double time =
@@ -70,7 +70,7 @@ std::vector<std::size_t> consecutive_split(const SplitProblem& problem) {
     }
     const auto skipped = static_cast<std::int64_t>(static_cast<double>(limit) * kNextLargest);
     limit = split.next_limit == 0 ? 0 : std::max(split.next_limit, skipped);
-  }
+  } while (limit > 0);
   return best;
 }
 

@@ -440,6 +440,8 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
   PlanOutcome outcome;
   if (best.step) {
     outcome.step = std::move(best.step);
+    const std::vector<std::string> errors = check_plan(outcome.step->plan, 1);
+    SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
     set_lower_bound(job, lengths, choices, cost, *outcome.step);
     outcome.step->lowered = lower(costed_replicas(*outcome.step, cost), outcome.step->schedules);
   } else if (!best.least || !job.memory_cap || best.least->first.bytes <= *job.memory_cap) {

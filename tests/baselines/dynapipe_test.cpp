@@ -53,10 +53,18 @@ TEST(ConsecutiveSplit, FillsNoPackAboveTheCapacity) {
             (std::vector<std::size_t>{1, 2, 4}));
 }
 
+TEST(ConsecutiveSplit, HoldsItemsThatCostNothing) {
+  const std::vector<std::int64_t> free(3, 0);
+  const std::vector<Tokens> lengths(3, Tokens(4));
+  // Eight tokens fit: two items, then one.
+  EXPECT_EQ(consecutive_split({free, lengths, Tokens(8), 0, 2, 1}),
+            (std::vector<std::size_t>{2, 3}));
+}
+
 RC_GTEST_PROP(ConsecutiveSplit, IsTheBestOfAllSplits, ()) {
   // Costs below 1,000 in sum: no two largest packs are closer than 0.1%.
   const auto costs = *rc::gen::container<std::vector<std::int64_t>>(
-      *rc::gen::inRange<std::size_t>(1, 11), rc::gen::inRange<std::int64_t>(1, 90));
+      *rc::gen::inRange<std::size_t>(1, 11), rc::gen::inRange<std::int64_t>(0, 90));
   std::vector<Tokens> lengths;
   for (std::size_t i = 0; i < costs.size(); ++i)
     lengths.emplace_back(*rc::gen::inRange<std::int64_t>(1, 10));

@@ -23,5 +23,24 @@ TEST(EveryBaseline, HasAPlanOfNoSequences) {
     }
 }
 
+TEST(EveryBaseline, HoldsSequencesThatTakeNoTime) {
+  RecomputingCosts cost = testing::round_cost();
+  for (PackCost* time : {&cost.forward, &cost.backward}) *time = {};
+  for (EdgeTime* time : {&cost.embedding_forward, &cost.embedding_backward, &cost.head_backward})
+    *time = {};
+  const StageLayout layout = testing::one_layer_each(2);
+  const SequenceLengths lengths{Tokens(3), Tokens(1), Tokens(4)};
+  for (const Baseline& baseline : baselines())
+    for (const std::int32_t replicas : {1, 4}) {
+      SCOPED_TRACE(baseline.name);
+      const BaselineInput input{job_of(layout, replicas, Tokens(4)), lengths, cost};
+      for (Tuning& tuning : baseline.tunings(input)) {
+        const StepPlan plan =
+            baseline_plan(baseline, {input.job, lengths, cost, std::move(tuning)}).plan;
+        EXPECT_EQ(check_plan(plan), std::vector<std::string>{});
+      }
+    }
+}
+
 }  // namespace
 }  // namespace slimpack

@@ -37,6 +37,18 @@ TEST(EdgeInput, OneToken) {
       }
 }
 
+/// A short profile may find that some work takes no time at all.
+TEST(EdgeInput, SequencesThatTakeNoTime) {
+  Costs cost = small_cost(8);
+  for (PackCost* time : {&cost.forward, &cost.backward}) *time = {.per_pack = time->per_pack};
+  for (const std::int32_t pp : {1, 2})
+    for (const std::int32_t dp : {1, 4}) {
+      const PlanRequest request{
+          .lengths = {Tokens(3), Tokens(5), Tokens(64)}, .pp = pp, .dp = dp, .most_merged = dp};
+      expect_correct(plan_step(request, cost), request);
+    }
+}
+
 TEST(EdgeInput, MoreReplicasThanSequences) {
   PlanRequest request{.lengths = {Tokens(300), Tokens(100)}, .pp = 2, .dp = 8};
   for (const std::int32_t most_merged : {1, 2, 4, 8})
