@@ -47,11 +47,11 @@ struct TickTimes {
   std::vector<double> slowest, mean;  ///< seconds, by turn
 };
 
-ModelShape attention_model(const Arguments& a) {
-  ModelShape shape = step_model(a.context, 2 * a.ranks);
-  shape.hidden_size = 64;
-  shape.intermediate_size = 96;
-  shape.num_heads = shape.num_kv_heads = 2;
+Decoder attention_model(const Arguments& a) {
+  Decoder shape = step_model(a.context, 2 * a.ranks);
+  shape.kinds[0].hidden_size = 64;
+  shape.kinds[0].dense_width = 96;
+  shape.kinds[0].num_heads = shape.kinds[0].num_kv_heads = 2;
   return shape;
 }
 
@@ -176,7 +176,7 @@ class Bench {
   }
 
   Arguments a_;
-  ModelShape shape_;
+  Decoder shape_;
   std::vector<std::vector<std::int64_t>> documents_;
   StepTokens tokens_;
   Costs cost_;

@@ -195,7 +195,7 @@ double outside_operators(Way& way, const StepTokens& tokens) {
 struct Work {
   std::vector<std::vector<std::int64_t>> documents;
   SequenceLengths lengths;
-  ModelShape shape;
+  Decoder shape;
   StepTokens tokens;
 
   explicit Work(const Arguments& a)
@@ -214,7 +214,7 @@ std::vector<double> measure(const Arguments& a, const Work& work, std::vector<Wa
   run_in_turn(ways, work.tokens, train, a.repetitions, [&] {
     if (!a.hugging_face.empty())
       hugging_face.push_back(to_seconds(hugging_face_step(
-          {a.hugging_face, a.context, a.step_tokens, work.shape.num_layers, a.seed})));
+          {a.hugging_face, a.context, a.step_tokens, work.shape.num_layers(), a.seed})));
   });
   return hugging_face;
 }

@@ -32,8 +32,8 @@
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/activation_budget.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/hardware.h"
-#include "slimpack/spec/model_shape.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -122,7 +122,7 @@ nlohmann::json predicted_figures(const std::string& name, const RatedPlan& plann
           {"predicted_peak_activation_bytes", p.peak_activation.front().count()}};
 }
 
-nlohmann::json figures(const Way& way, const Arguments& a, const ModelShape& shape,
+nlohmann::json figures(const Way& way, const Arguments& a, const Decoder& shape,
                        const SequenceLengths& lengths) {
   const std::vector<double> all_seconds = way.all_seconds();
   const double seconds = median(all_seconds);
@@ -155,7 +155,7 @@ std::vector<NamedPlan> plans_of(const SequenceLengths& lengths, const Costs& cos
   return plans;
 }
 
-nlohmann::json job_figures(const Arguments& a, const ModelShape& shape,
+nlohmann::json job_figures(const Arguments& a, const Decoder& shape,
                            const SequenceLengths& lengths) {
   return {{"device", nullptr},
           {"parameters", static_cast<double>(shape.parameters())},
@@ -168,7 +168,7 @@ nlohmann::json job_figures(const Arguments& a, const ModelShape& shape,
 }
 
 /// What the benchmark would run on a GPU, with the predictions for an H100.
-nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
+nlohmann::json predict_all(const Arguments& a, const Decoder& shape,
                            const SequenceLengths& lengths) {
   const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100-fa2.toml");
   nlohmann::json json = job_figures(a, shape, lengths);
@@ -179,7 +179,7 @@ nlohmann::json predict_all(const Arguments& a, const ModelShape& shape,
   return json;
 }
 
-nlohmann::json measure(const Arguments& a, const ModelShape& shape, const SequenceLengths& lengths,
+nlohmann::json measure(const Arguments& a, const Decoder& shape, const SequenceLengths& lengths,
                        at::Device device) {
   ProfileOptions profile{.shape = shape,
                          .dtype = Dtype::kBf16,
@@ -221,7 +221,7 @@ void write_figures(const std::string& file, const std::string& text) {
 }
 
 void run(const Arguments& a) {
-  const ModelShape shape = read_model_shape(a.model);
+  const Decoder shape = read_decoder(a.model);
   const SequenceLengths lengths = lengths_of(a);
   const DeviceKind kind = a.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
   const bool there = kind == DeviceKind::kCpu || has_cuda_device();

@@ -33,14 +33,14 @@ struct Arguments {
 };
 
 /// One layer a stage, and no wider than it has to be: attention takes most of the time.
-ModelShape narrow_model(const Arguments& a) {
-  ModelShape s;
-  s.hidden_size = 64;
-  s.intermediate_size = 176;
-  s.num_layers = a.stages;
-  s.num_heads = 2;
-  s.num_kv_heads = 1;
-  s.head_dim = 32;
+Decoder narrow_model(const Arguments& a) {
+  Decoder s;
+  s.kinds[0].hidden_size = 64;
+  s.kinds[0].dense_width = 176;
+  s.set_layers(a.stages);
+  s.kinds[0].num_heads = 2;
+  s.kinds[0].num_kv_heads = 1;
+  s.kinds[0].head_dim = s.kinds[0].value_dim = 32;
   s.vocab_size = 256;
   s.max_positions = Tokens(a.length);
   return s;
@@ -97,7 +97,7 @@ class Bench {
   static Bytes largest(const std::vector<Bytes>& bytes) { return *std::ranges::max_element(bytes); }
 
  private:
-  ModelShape shape_;
+  Decoder shape_;
   Costs cost_;
   SequenceLengths lengths_;
   StepTokens tokens_;

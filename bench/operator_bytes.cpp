@@ -73,7 +73,7 @@ StageBytes of_a_stage(OperatorCase c, std::int64_t layers, std::int32_t stages) 
   return sum;
 }
 
-OperatorCase small_vocabulary(const ModelShape& shape, Recompute recompute) {
+OperatorCase small_vocabulary(const Decoder& shape, Recompute recompute) {
   count_operators(testing::kPretended);
   OperatorCase c{.device = testing::kPretended, .shape = shape, .recompute = recompute};
   c.shape.vocab_size = kSmall;
@@ -82,13 +82,13 @@ OperatorCase small_vocabulary(const ModelShape& shape, Recompute recompute) {
 
 }  // namespace
 
-LayerBytes count_layer_bytes(const ModelShape& shape, Recompute recompute) {
+LayerBytes count_layer_bytes(const Decoder& shape, Recompute recompute) {
   const OperatorCase c = small_vocabulary(shape, recompute);
   const Passes one = of_a_stage(c, 1, 1).token, two = of_a_stage(c, 2, 1).token;
   return {two[0] - one[0], two[1] - one[1]};
 }
 
-HeadBytes count_head_bytes(const ModelShape& shape) {
+HeadBytes count_head_bytes(const Decoder& shape) {
   OperatorCase c = small_vocabulary(shape, Recompute::kElementwise);
   const LayerBytes layer = count_layer_bytes(shape, c.recompute);
   // The last stage has one layer and the head; the first one has the embedding.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bench/operator_counts.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
@@ -27,7 +27,7 @@ struct HeadBytes {
 /// They count a step of whole documents of a model of `shape` in bf16 on the pretended device.
 /// Differences between layers and between documents leave what grows with both, so weights do not
 /// count for a token. Take seconds, and memory for two layers of the model.
-[[nodiscard]] LayerBytes count_layer_bytes(const ModelShape& shape, Recompute recompute);
-[[nodiscard]] HeadBytes count_head_bytes(const ModelShape& shape);
+[[nodiscard]] LayerBytes count_layer_bytes(const Decoder& shape, Recompute recompute);
+[[nodiscard]] HeadBytes count_head_bytes(const Decoder& shape);
 
 }  // namespace slimpack

@@ -73,7 +73,7 @@ class CountedStep {
         plan_(plan_of(c, layers)),
         schedule_(c.sliced ? sliced_one_f_one_b(plan_.replicas[0].packs, c.stages, 1)
                            : one_f_one_b(plan_.replicas[0].packs, c.stages)) {
-    case_.shape.num_layers = layers;
+    case_.shape.set_layers(layers);
   }
 
   Moments run() {
@@ -121,16 +121,18 @@ class CountedStep {
 
 }  // namespace
 
-ModelShape small_model(bool qk_norm) {
-  ModelShape s;
-  if (qk_norm) s.family = ModelFamily::kQwen3;
-  s.qk_norm = qk_norm;
-  s.hidden_size = 64;
-  s.intermediate_size = 96;
-  s.num_layers = 1;
-  s.num_heads = 4;
-  s.num_kv_heads = 2;
-  s.head_dim = 16;
+Decoder small_model(bool qk_norm) {
+  Decoder s;
+  if (qk_norm) {
+    s.family = ModelFamily::kQwen3;
+    s.kinds[0].qk_norm = QkNorm::kPerHead;
+  }
+  s.kinds[0].hidden_size = 64;
+  s.kinds[0].dense_width = 96;
+  s.set_layers(1);
+  s.kinds[0].num_heads = 4;
+  s.kinds[0].num_kv_heads = 2;
+  s.kinds[0].head_dim = s.kinds[0].value_dim = 16;
   s.vocab_size = 61;
   s.max_positions = Tokens(4096);
   return s;

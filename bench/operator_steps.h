@@ -9,18 +9,18 @@
 
 #include "bench/operator_counts.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "tests/packflow/support/pretended_device.h"
 
 namespace slimpack {
 
 /// A model whose operators are counted: how many they are does not depend on its sizes.
-[[nodiscard]] ModelShape small_model(bool qk_norm = false);
+[[nodiscard]] Decoder small_model(bool qk_norm = false);
 
 /// A step whose actions are counted.
 struct OperatorCase {
   at::Device device;
-  ModelShape shape = small_model();
+  Decoder shape = small_model();
   /// Whole documents of each MicroPack, or the two slices of a document; no multiples of the ranks'
   /// stripes.
   std::vector<Tokens> lengths{Tokens(48), Tokens(48)};

@@ -133,7 +133,7 @@ void print_names(const Row& row) {
 }
 
 void print_bytes(const Arguments& a) {
-  const ModelShape shape = read_model_shape(a.model);
+  const Decoder shape = read_decoder(a.model);
   Table table({{"recomputation", Align::kLeft},
                {"part", Align::kLeft},
                {"elementwise"},
@@ -190,7 +190,7 @@ void run(const Arguments& a) {
     table.add_row(
         {device_name(c), c.sliced ? "slice with prefix" : "whole",
          std::string(to_string(c.recompute)), std::to_string(c.tensor),
-         c.shape.qk_norm ? "yes" : "no", fmt::format("{:g}", row.forward.launches()),
+         c.shape.kinds[0].has_qk_norm() ? "yes" : "no", fmt::format("{:g}", row.forward.launches()),
          fmt::format("{:g}", row.backward.launches()), fmt::format("{:g}", row.per_document),
          cpu ? "–" : fmt::format("{:g} + {:g}", row.forward.allocations, row.backward.allocations),
          cpu ? "–" : fmt::format("{:.1f}", row.waits),
@@ -200,7 +200,7 @@ void run(const Arguments& a) {
                                                   {"sliced", c.sliced},
                                                   {"recompute", to_string(c.recompute)},
                                                   {"tp", c.tensor},
-                                                  {"qk_norm", c.shape.qk_norm},
+                                                  {"qk_norm", c.shape.kinds[0].has_qk_norm()},
                                                   {"forward_per_layer", row.forward.launches()},
                                                   {"backward_per_layer", row.backward.launches()}});
     entry["per_extra_document"] = row.per_document;

@@ -84,7 +84,7 @@ class Bench {
   Bench(const StepOptions& a, Documents documents, std::int64_t layers,
         std::int32_t most_merged = 1)
       : Bench(a, std::move(documents), step_model(a.context, layers), most_merged) {}
-  Bench(const StepOptions& a, Documents documents, const ModelShape& shape,
+  Bench(const StepOptions& a, Documents documents, const Decoder& shape,
         std::int32_t most_merged = 1)
       : a_(a),
         documents_(std::move(documents)),
@@ -201,7 +201,7 @@ class Bench {
   StepOptions a_;
   Documents documents_;
   SequenceLengths lengths_;
-  ModelShape shape_;
+  Decoder shape_;
   StepTokens tokens_;
   Costs cost_;
 };
@@ -297,10 +297,10 @@ nlohmann::json run_interleaved(const StepOptions& a) {
 
 /// Four ranks of a small model with many words.
 nlohmann::json spread_vocabulary(const StepOptions& a) {
-  ModelShape shape = step_model(a.context, 8);
-  shape.hidden_size = 128;
-  shape.intermediate_size = 352;
-  shape.num_heads = shape.num_kv_heads = 4;
+  Decoder shape = step_model(a.context, 8);
+  shape.kinds[0].hidden_size = 128;
+  shape.kinds[0].dense_width = 352;
+  shape.kinds[0].num_heads = shape.kinds[0].num_kv_heads = 4;
   shape.vocab_size = 131'072;
   Table table = result_table();
   nlohmann::json cases =

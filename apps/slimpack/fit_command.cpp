@@ -25,8 +25,8 @@
 #include "slimpack/job/step_planning.h"
 #include "slimpack/report/fit_report.h"
 #include "slimpack/report/prompt_report.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/spec/shipped_files.h"
 
@@ -81,7 +81,7 @@ Dtype dtype_of(std::string_view name) {
 int fit_prompt(const FitArguments& arguments) {
   const PromptArguments& asked = arguments.prompt;
   const PromptQuestion question{
-      .shape = read_model_shape(shipped_or(arguments.config, arguments.config, kShippedModels)),
+      .shape = read_decoder(shipped_or(arguments.config, arguments.config, kShippedModels)),
       .dtype = dtype_of(asked.dtype),
       .prompt = Tokens(*asked.tokens),
       .answer = Tokens(asked.answer),

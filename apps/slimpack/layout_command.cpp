@@ -75,8 +75,7 @@ std::vector<std::string> settings_of(const LayoutArguments& arguments) {
 }
 
 LayoutReport searched(const LayoutArguments& arguments, const RunConfig& config,
-                      const DecoderShape& shape, const CostFiles& files,
-                      const StepSamples& samples) {
+                      const Decoder& shape, const CostFiles& files, const StepSamples& samples) {
   const std::int64_t ranks = arguments.ranks.value_or(config.parallel.ranks());
   const Tokens tokens = samples.mean_tokens();
   LayoutReport report{samples.drawn ? config.data.step_tokens : tokens, tokens, {}, {}};

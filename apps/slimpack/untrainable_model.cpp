@@ -12,7 +12,7 @@ void tell_untrainable(const RunConfig& config, const PlannableModel& model) {
   if (model.untrainable.empty()) return;
   fmt::print(stderr, "model: {}: {}; {}\n", config.model.config.string(),
              one_line(fmt::format("{}", fmt::join(model.untrainable, ", "))),
-             model.shape.kinds.empty()
+             model.shape.config.empty()
                  ? "a step costs the same with and without, but this version cannot train the model"
                  : "this version plans such a model, but cannot train it");
 }

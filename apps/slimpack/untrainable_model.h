@@ -1,7 +1,7 @@
 // What commands say of a model whose steps they plan or measure, but which cannot be trained.
 #pragma once
 
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

@@ -122,7 +122,7 @@ class Bench {
 
  private:
   /// Four layers, or one for each rank.
-  [[nodiscard]] ModelShape shape(const Workload& w) const {
+  [[nodiscard]] Decoder shape(const Workload& w) const {
     return step_model(a_.context, std::max(4, w.pp));
   }
 
@@ -130,7 +130,7 @@ class Bench {
   /// format and merging.
   const Costs& costs(const Workload& w) {
     const std::int32_t ranks = w.clock == ClockKind::kWall ? w.pp : processors();
-    auto& cost = costs_[{w.clock, ranks, shape(w).num_layers, w.dtype, w.most_merged}];
+    auto& cost = costs_[{w.clock, ranks, shape(w).num_layers(), w.dtype, w.most_merged}];
     if (!cost)
       cost = profile_costs({.shape = shape(w),
                             .dtype = w.dtype,

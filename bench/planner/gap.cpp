@@ -38,12 +38,12 @@ Bytes kept_bytes(const Costs& cost, const StageLayout& layout, Tokens tokens) {
   std::int32_t layers = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     layers = std::max(layers, layout.layers(StageId(s)));
-  const LayerWidths w(cost.shape, cost.dtype);
+  const LayerWidths w(cost.shape.kinds[0], cost.dtype);
   const Bytes token(w.kept(Recompute::kElementwise) + 2 * w.k + w.gradients());
   return token * layers * tokens.count();
 }
 
-DrawnJob drawn_job(int index, const ModelShape& shape) {
+DrawnJob drawn_job(int index, const Decoder& shape) {
   Rng rng(static_cast<std::uint64_t>(index) + 1);
   DrawnJob out;
   out.family = kFamilies[index % 4];
@@ -107,7 +107,7 @@ class Gaps {
 
   void run() {
     PartProgress progress("gap", kJobs);
-    const ModelShape shape = read_model_shape(repository_file("models/llama-2-7b.json"));
+    const Decoder shape = read_decoder(repository_file("models/llama-2-7b.json"));
     for (int i = 0; i < kJobs; ++i) {
       DrawnJob drawn = drawn_job(i, shape);
       drawn.step.choices.effort = options_.effort;

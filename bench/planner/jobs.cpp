@@ -22,7 +22,7 @@ Bytes activation_memory(const Costs& cost, const StageLayout& layout, std::int32
 StepJob llama_job(const LlamaJob& job) {
   constexpr std::int32_t kStages = 8;
   constexpr Tokens kContext{65'536};
-  const Costs cost = cost_from_hardware(read_model_shape(repository_file("models/llama-2-7b.json")),
+  const Costs cost = cost_from_hardware(read_decoder(repository_file("models/llama-2-7b.json")),
                                         Dtype::kBf16, HardwareSpec{}, 1, job.replicas);
   const SequenceLengths lengths = log_normal_lengths(1, job.sequences, kContext);
   StepJob out{cost,
@@ -94,7 +94,7 @@ std::string to_string(const Grid& grid) {
 
 Costs grid_cost(std::string_view model, const Grid& grid) {
   Costs cost = cost_from_hardware(
-      read_model_shape(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
+      read_decoder(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
       read_hardware(repository_file("hardware/h100.toml")), grid.tp, grid.dp, grid.pp);
   cost.host_per_byte = 0;
   return cost;
@@ -102,7 +102,7 @@ Costs grid_cost(std::string_view model, const Grid& grid) {
 
 std::optional<StepJob> grid_job(const Costs& cost, const Grid& grid, const SequenceLengths& lengths,
                                 Tokens context) {
-  if (grid.pp > cost.shape.num_layers) return std::nullopt;
+  if (grid.pp > cost.shape.num_layers()) return std::nullopt;
   StepJob out{
       cost,
       {.layout = balanced_layout(cost, lengths, grid.pp), .replicas = grid.dp, .context = context},

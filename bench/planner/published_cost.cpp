@@ -1,17 +1,17 @@
 #include "bench/planner/published_cost.h"
 
 #include "bench/planner/jobs.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack::bench {
 
 Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged) {
   Costs cost;
   cost.source = "published accounting";
-  cost.shape = read_model_shape(repository_file("models/llama-2-7b.json"));
+  cost.shape = read_decoder(repository_file("models/llama-2-7b.json"));
   cost.dtype = Dtype::kBf16;
   cost.tp = speeds.tp;
-  const auto h = static_cast<double>(cost.shape.hidden_size);
+  const auto h = static_cast<double>(cost.shape.hidden_size());
   const double tp = speeds.tp;
   const double per_nano = 1e-9;
   cost.row_bytes = 34 * h / tp;

@@ -95,7 +95,7 @@ class Vocabulary {
     std::optional<RatedStep> best;
     std::optional<StepJob> job = grid_job(cost, grid, lengths_, kVocabularyContext);
     for (const std::int32_t stages : kVocabularyStages) {
-      if (!job || std::int64_t{grid.pp} * stages > cost.shape.num_layers) break;
+      if (!job || std::int64_t{grid.pp} * stages > cost.shape.num_layers()) break;
       job->job.layout = balanced_layout(cost, lengths_, grid.pp, stages, spread);
       job->job.memory_cap = activation_memory(cost, job->job.layout, grid.dp);
       job->choices.effort = options_.effort;

@@ -18,14 +18,15 @@ struct Split {
 };
 
 Split kept(const PublishedJob& job, Kept what) {
-  const LayerShape layer = job.shape.layer(0);
+  const LayerShape layer = job.shape.kinds[0];
   const auto h = static_cast<double>(layer.hidden_size);
   const auto k = static_cast<double>(layer.k_width());
   const auto f = static_cast<double>(layer.active_width());
   if (what == Kept::kInput) return {.norms = 2 * h};
   if (what == Kept::kEverySecond) return {.norms = 4 * h, .products = 4 * h + 2 * k + 2 * f};
   if (job.accounting == Accounting::kMegatron2022) {
-    const auto scores = static_cast<double>(job.lengths.front().count() * job.shape.num_heads);
+    const auto scores =
+        static_cast<double>(job.lengths.front().count() * job.shape.kinds[0].num_heads);
     return {.norms = 10 * h, .products = 24 * h + (what == Kept::kEverything ? 5 * scores : 0)};
   }
   const double mlp = job.accounting == Accounting::kMegatron2023 ? 8 * f : 6 * f;
@@ -56,7 +57,7 @@ double state_bytes(const PublishedJob& job, std::int32_t rank) {
   const double parameters = parameters_of(job, rank);
   if (job.accounting == Accounting::kFullySharded) {
     const auto bucket = static_cast<double>(
-        std::max(job.shape.layer_parameters(), job.shape.embedding_parameters()));
+        std::max(job.shape.kinds[0].parameters(), job.shape.embedding_parameters()));
     return 16 * parameters / job.dp + 2 * 2 * bucket / job.tp;
   }
   return (6 + 12.0 / (job.shared == Shared::kNothing ? 1 : job.dp)) * parameters;
@@ -66,7 +67,7 @@ double working_bytes(const PublishedJob& job, std::int32_t rank) {
   const double tokens = pack_tokens(job);
   double layer = job.kept == Kept::kInput ? kept(job, Kept::kEverything).of_rank(job) * tokens : 0;
   if (job.accounting != Accounting::kMegatron2022) {
-    const LayerShape shape = job.shape.layer(0);
+    const LayerShape shape = job.shape.kinds[0];
     const auto f = static_cast<double>(shape.active_width());
     const auto h = static_cast<double>(shape.hidden_size);
     layer += (4 * 2 * f * h + 4 * f * tokens) / job.tp;

@@ -27,7 +27,7 @@ void drop_gathers(const PublishedJob& job, const HardwareSpec& h, PackCost& back
   const double rate = in_node ? h.node_link_bytes_per_second : h.link_bytes_per_second;
   const double latency = in_node ? h.node_link_latency_us : h.link_latency_us;
   const double others = static_cast<double>(job.tp - 1) / job.tp;
-  const auto hidden = static_cast<double>(job.shape.hidden_size);
+  const auto hidden = static_cast<double>(job.shape.hidden_size());
   const auto element = static_cast<double>(element_bytes(Dtype::kBf16));
   backward.per_pack -= 2 * latency * kNanosPerMicro;
   backward.per_token -= 2 * others * hidden * element / rate * kNanosPerSecond;
@@ -38,17 +38,17 @@ PackCost moved_bytes(const PublishedJob& job) {
   const double per_byte = kNanosPerSecond / job.hardware.memory_bandwidth;
   const double ways = job.sequence_sharded ? job.tp : 1;
   PackCost cost;
-  cost.per_token =
-      job.runtime.elementwise_bytes * static_cast<double>(job.shape.hidden_size) * per_byte / ways;
-  cost.per_pair =
-      job.runtime.score_bytes * static_cast<double>(job.shape.num_heads) * per_byte / job.tp;
+  cost.per_token = job.runtime.elementwise_bytes * static_cast<double>(job.shape.hidden_size()) *
+                   per_byte / ways;
+  cost.per_pair = job.runtime.score_bytes * static_cast<double>(job.shape.kinds[0].num_heads) *
+                  per_byte / job.tp;
   return cost;
 }
 
 /// Of torchtitan's selective recomputation: keys, the output projection and the MLP's second map
 /// run again, every second product in the order in which a layer runs them.
 PackCost every_second_product(const PublishedJob& job, const PackCost& forward) {
-  const LayerShape layer = job.shape.layer(0);
+  const LayerShape layer = job.shape.kinds[0];
   const auto width = [](std::int64_t elements) { return static_cast<double>(elements); };
   const double h = width(layer.hidden_size);
   const double again =

@@ -23,14 +23,14 @@ bool has_gated_mlp(const PublishedStep& step) {
 }
 
 /// An MLP of two maps has the FLOPs and parameters of a gated one of two thirds of its width.
-DecoderShape shape_of(const PublishedStep& step) {
-  ModelShape shape;
-  shape.num_layers = step.layers;
-  shape.hidden_size = step.hidden;
-  shape.num_heads = step.heads;
-  shape.num_kv_heads = step.kv_heads;
-  shape.head_dim = step.hidden / step.heads;
-  shape.intermediate_size = has_gated_mlp(step) ? step.ffn : 2 * std::int64_t{step.ffn} / 3;
+Decoder shape_of(const PublishedStep& step) {
+  Decoder shape;
+  shape.set_layers(step.layers);
+  shape.kinds[0].hidden_size = step.hidden;
+  shape.kinds[0].num_heads = step.heads;
+  shape.kinds[0].num_kv_heads = step.kv_heads;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = step.hidden / step.heads;
+  shape.kinds[0].dense_width = has_gated_mlp(step) ? step.ffn : 2 * std::int64_t{step.ffn} / 3;
   shape.vocab_size = step.vocabulary;
   shape.tie_embeddings = !has_gated_mlp(step);
   return shape;

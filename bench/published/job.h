@@ -10,7 +10,7 @@
 #include "bench/published/runtime.h"
 #include "bench/published/steps.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/hardware.h"
 
 namespace slimpack::bench {
@@ -50,7 +50,7 @@ enum class Accounting : std::uint8_t {
 };
 
 struct PublishedJob {
-  DecoderShape shape;
+  Decoder shape;
   HardwareSpec hardware;
   RuntimeSpec runtime;
   std::int32_t tp = 1, dp = 1;

@@ -9,14 +9,14 @@
 namespace slimpack::bench {
 namespace {
 
-ModelShape llama(std::int64_t hidden, std::int64_t intermediate, std::int64_t layers,
-                 std::int64_t heads) {
-  ModelShape shape;
-  shape.hidden_size = hidden;
-  shape.intermediate_size = intermediate;
-  shape.num_layers = layers;
-  shape.num_heads = shape.num_kv_heads = heads;
-  shape.head_dim = hidden / heads;
+Decoder llama(std::int64_t hidden, std::int64_t intermediate, std::int64_t layers,
+              std::int64_t heads) {
+  Decoder shape;
+  shape.kinds[0].hidden_size = hidden;
+  shape.kinds[0].dense_width = intermediate;
+  shape.set_layers(layers);
+  shape.kinds[0].num_heads = shape.kinds[0].num_kv_heads = heads;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = hidden / heads;
   shape.vocab_size = 32'000;
   shape.max_positions = Tokens(1 << 20);
   return shape;
@@ -37,13 +37,13 @@ constexpr Tokens kTokensPerRank{4'096};
 constexpr double kElement = 2;   // bytes of bf16
 constexpr double kGradient = 4;  // bytes of fp32
 
-LayerPasses zoned_layer(const Cluster& cluster, const ModelShape& shape) {
+LayerPasses zoned_layer(const Cluster& cluster, const Decoder& shape) {
   const Costs cost = cost_from_hardware(shape, Dtype::kBf16, cluster.hardware);
-  const auto heads = static_cast<double>(shape.num_heads);
+  const auto heads = static_cast<double>(shape.kinds[0].num_heads);
   const double of_queries = cluster.hardware.attention_token_head_ns * heads;
-  const double keys_values = 2 * kElement * static_cast<double>(shape.kv_width());
-  const double hidden = 2 * kElement * static_cast<double>(shape.hidden_size);  // there and back
-  const LayerShape layer = DecoderShape(shape).layer(0);
+  const double keys_values = 2 * kElement * static_cast<double>(shape.kinds[0].k_width());
+  const double hidden = 2 * kElement * static_cast<double>(shape.hidden_size());  // there and back
+  const LayerShape layer = shape.kinds[0];
   const double growth = layer_attention_flops(layer, 1, Pass::kBackward).count() /
                         layer_attention_flops(layer, 1, Pass::kForward).count();
   return {.forward = {cost.forward, of_queries, keys_values, hidden},
@@ -94,7 +94,7 @@ double Batch::step_time(double forward, double backward) const {
   return std::max(layers * forward, gathering) + std::max(layers * backward, reducing);
 }
 
-Batch make_batch(const Cluster& cluster, const ModelShape& shape, const std::string& kind,
+Batch make_batch(const Cluster& cluster, const Decoder& shape, const std::string& kind,
                  std::int32_t ranks, std::uint64_t seed) {
   const LinkMap links = link_map(cluster.hardware);
   // Rings over all NICs: each node passes all of it on once.
@@ -104,7 +104,7 @@ Batch make_batch(const Cluster& cluster, const ModelShape& shape, const std::str
           .ranks = ranks,
           .links = links,
           .layer = zoned_layer(cluster, shape),
-          .layers = static_cast<std::int32_t>(shape.num_layers),
+          .layers = static_cast<std::int32_t>(shape.num_layers()),
           .reducing = kGradient * element,
           .gathering = kElement * element};
 }

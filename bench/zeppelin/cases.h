@@ -20,7 +20,7 @@ struct Cluster {
 
 struct NamedModel {
   std::string name;
-  ModelShape shape;
+  Decoder shape;
 };
 /// Llama 3B, 7B and 13B: every query head has a key head of its own.
 [[nodiscard]] std::vector<NamedModel> zeppelin_models();
@@ -51,7 +51,7 @@ struct Batch {
   /// parameters, as far as they last.
   [[nodiscard]] double step_time(double forward, double backward) const;
 };
-[[nodiscard]] Batch make_batch(const Cluster& cluster, const ModelShape& shape,
+[[nodiscard]] Batch make_batch(const Cluster& cluster, const Decoder& shape,
                                const std::string& kind, std::int32_t ranks, std::uint64_t seed);
 
 }  // namespace slimpack::bench

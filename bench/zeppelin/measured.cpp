@@ -54,27 +54,27 @@ struct Options {
 };
 
 /// Every query head has a key head of its own, as in the models of the paper.
-ModelShape measured_model(const Options& options) {
-  ModelShape shape = step_model(options.tokens, options.layers);
-  const std::int64_t wider = options.hidden / shape.hidden_size;
-  shape.hidden_size *= wider;
-  shape.intermediate_size *= wider;
-  shape.num_heads *= wider;
-  shape.num_kv_heads = shape.num_heads;
+Decoder measured_model(const Options& options) {
+  Decoder shape = step_model(options.tokens, options.layers);
+  const std::int64_t wider = options.hidden / shape.hidden_size();
+  shape.kinds[0].hidden_size *= wider;
+  shape.kinds[0].dense_width *= wider;
+  shape.kinds[0].num_heads *= wider;
+  shape.kinds[0].num_kv_heads = shape.kinds[0].num_heads;
   return shape;
 }
 
 /// A core's share of an A800's speed, by FLOPs: about 200 TFLOP/s in bf16; fp32 has twice the
 /// bytes.
 double speed_by_flops(const Costs& cost) {
-  const double flops = layer_linear_flops(cost.shape.layer(0), Tokens(1), Pass::kForward).count() /
+  const double flops = layer_linear_flops(cost.shape.kinds[0], Tokens(1), Pass::kForward).count() /
                        cost.forward.per_token * 1e9;
   return flops / 200e12 * 2;
 }
 
 /// Bytes of a layer's output for each nanosecond that its products take.
 double bytes_of_products(const Costs& cost) {
-  const auto bytes = static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
+  const auto bytes = static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype));
   return bytes / cost.forward.per_token;
 }
 
@@ -160,7 +160,7 @@ std::vector<Method> methods() {
 
 ZonedLayer zoned_layer(const Costs& cost) {
   const auto keys =
-      static_cast<double>(cost.shape.layer(0).k_width() + cost.shape.layer(0).v_width()) *
+      static_cast<double>(cost.shape.kinds[0].k_width() + cost.shape.kinds[0].v_width()) *
       static_cast<double>(element_bytes(cost.dtype));
   return {.cost = cost.forward, .ring_bytes = keys};
 }

@@ -149,13 +149,13 @@ class PythonGenerator {
         draft_(draft),
         generator_(make_generator(model_, draft, records_)) {}
 
-  [[nodiscard]] const ModelShape& shape() const { return model_.shape(); }
+  [[nodiscard]] const Decoder& shape() const { return model_.shape(); }
   void forget() { generator_.forget(); }
   void use_sparse(const std::string& method, std::vector<std::int64_t> measured_heads) {
     for (const std::int64_t head : measured_heads)
-      if (head < 0 || head >= model_.shape().num_heads)
+      if (head < 0 || head >= model_.shape().kinds.front().num_heads)
         invalid_input("measured head {} is not among the model's {}", head,
-                      model_.shape().num_heads);
+                      model_.shape().kinds.front().num_heads);
     generator_.use_sparse(SparsePrefill(sparse_method(method), std::move(measured_heads)));
   }
   double nats(const std::vector<std::int64_t>& text, std::int64_t from,

@@ -158,7 +158,7 @@ std::vector<std::int32_t> stages_for(const StepPlanning& planning, const Lengths
 StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_begin) {
   const ParallelConfig& p = planning.config.parallel;
   const auto stages = static_cast<std::size_t>(p.pp) * static_cast<std::size_t>(p.stages_per_rank);
-  const auto layers = static_cast<std::int32_t>(planning.cost.shape.num_layers);
+  const auto layers = static_cast<std::int32_t>(planning.cost.shape.num_layers());
   const bool rises =
       std::ranges::adjacent_find(layer_begin, std::ranges::greater_equal()) == layer_begin.end();
   if (layer_begin.size() != stages + 1 || layer_begin.front() != 0 ||
@@ -174,7 +174,7 @@ StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_
 
 View<double> sequence_costs(const StepPlanning& planning, const Lengths& given) {
   const RecomputingCosts cost = with_recompute(planning.cost, planning.choices.recompute.front());
-  const StageLayout whole{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
+  const StageLayout whole{{0, static_cast<std::int32_t>(cost.shape.num_layers())}};
   const std::vector<Tokens> lengths = tokens_of(given);
   std::vector<double> costs(lengths.size());
   for (const Pass pass : kWholePasses) {
@@ -229,7 +229,7 @@ std::pair<std::string, std::string> layouts(const StepPlanning& planning,
   PythonProgress tell(std::move(progress));
   const nb::gil_scoped_release unlocked;
   const StepPlanning asked = with_context(planning, all_of(steps), context);
-  const DecoderShape& shape = asked.model.shape;
+  const Decoder& shape = asked.model.shape;
   Tokens tokens;
   for (const SequenceLengths& step : steps) tokens += total_tokens(step);
   tokens = tokens / std::ssize(steps);

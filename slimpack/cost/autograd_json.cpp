@@ -63,6 +63,7 @@ AutogradLayer layer_of(const JsonFields& f, std::int64_t window) {
 }
 
 void read_layers(const JsonFields& fields, Costs& cost) {
+  const std::int64_t hidden_size = fields.integer("hidden_size", 1, kMostWidth);
   const json& layers = fields.array("layers");
   if (layers.empty() || layers.size() > kMostKinds)
     invalid_input("{}: field \"layers\" has {} kinds, allowed are 1 to {}; profile again",
@@ -71,8 +72,7 @@ void read_layers(const JsonFields& fields, Costs& cost) {
   for (const json& layer : layers) {
     const JsonFields f(layer,
                        fmt::format("{}: layers[{}]", fields.origin(), cost.shape.kinds.size()));
-    const LayerShape& shape =
-        cost.shape.kinds.emplace_back(layer_shape_of(f, cost.shape.hidden_size));
+    const LayerShape& shape = cost.shape.kinds.emplace_back(layer_shape_of(f, hidden_size));
     if (shape.window > 0 && window > 0 && shape.window != window)
       invalid_input(
           "{}: field \"window\" is {}, another layer's is {}; only models whose windows are alike "
@@ -89,7 +89,6 @@ void read_layers(const JsonFields& fields, Costs& cost) {
     cost.shape.kind_of_layer.push_back(static_cast<std::uint8_t>(
         json_integer(kind, fmt::format("{}: kind_of_layer", fields.origin()), 0,
                      static_cast<std::int64_t>(layers.size()) - 1)));
-  cost.shape.num_layers = static_cast<std::int64_t>(kinds.size());
   std::uint8_t seen = 0;
   for (const std::uint8_t kind : cost.shape.kind_of_layer) seen += kind == seen ? 1 : 0;
   const std::uint8_t most = *std::ranges::max_element(cost.shape.kind_of_layer);
@@ -116,7 +115,7 @@ json autograd_to_json(const Costs& cost) {
   json layers = json::array();
   for (std::size_t kind = 0; kind < autograd.layers.size(); ++kind)
     layers.push_back(layer_to_json(cost.shape.kinds[kind], autograd.layers[kind]));
-  return {{"hidden_size", cost.shape.hidden_size},
+  return {{"hidden_size", cost.shape.hidden_size()},
           {"vocab_size", cost.shape.vocab_size},
           {"max_positions", cost.shape.max_positions.count()},
           {"parameters_before", edges.before},
@@ -133,11 +132,10 @@ json autograd_to_json(const Costs& cost) {
 }
 
 void read_autograd(const JsonFields& fields, const json& config, Costs& cost) {
-  DecoderShape& shape = cost.shape;
-  shape.hidden_size = fields.integer("hidden_size", 1, kMostWidth);
+  Decoder& shape = cost.shape;
   shape.vocab_size = fields.integer("vocab_size", 1, kMostVocabulary);
   shape.max_positions = Tokens(fields.integer("max_positions", 1, kMostTokens));
-  shape.num_heads = shape.num_kv_heads = 1;
+  shape.kinds.clear();
   CountedEdges& edges = shape.edges.emplace();
   edges.before = fields.integer("parameters_before", 0, kMostParameters);
   edges.after = fields.integer("parameters_after", 0, kMostParameters);

@@ -63,7 +63,7 @@ std::vector<AlikeLayers> layers_of(const RecomputingCosts& cost, const StageLayo
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
     const auto layer = static_cast<std::size_t>(l);
-    const std::size_t kind = cost.shape.kind_of(layer);
+    const std::size_t kind = cost.shape.kind_of_layer[layer];
     const Recompute recompute = recompute_of(cost.recompute, layer);
     if (runs.empty() || runs.back().kind != kind || runs.back().recompute != recompute)
       runs.push_back({kind, recompute, 0});
@@ -85,7 +85,7 @@ class StageMemory {
 
   [[nodiscard]] double input(Tokens tokens) const {
     return static_cast<double>(tokens.count()) *
-           static_cast<double>(cost_.shape.hidden_size * element_bytes(cost_.dtype));
+           static_cast<double>(cost_.shape.hidden_size() * element_bytes(cost_.dtype));
   }
 
   /// Whether the stage keeps the graphs of MicroPacks that have a pair.
@@ -109,7 +109,7 @@ class StageMemory {
   [[nodiscard]] double key_values(const std::vector<Tokens>& begins, double scale) const {
     double bytes = 0;
     for (const AlikeLayers& run : runs_) {
-      const Tokens seen = seen_tokens(begins, Tokens(cost_.shape.layer(run.kind).window));
+      const Tokens seen = seen_tokens(begins, Tokens(cost_.shape.kinds[run.kind].window));
       bytes +=
           scale * static_cast<double>(run.layers * seen.count()) * costs_.layers[run.kind].kv_bytes;
     }
@@ -143,7 +143,7 @@ class StageMemory {
       for (const std::vector<Tokens>& begins : opened)
         sums += scale * costs_.layers[run->kind].kv_bytes *
                 static_cast<double>(
-                    seen_tokens(begins, Tokens(cost_.shape.layer(run->kind).window)).count());
+                    seen_tokens(begins, Tokens(cost_.shape.kinds[run->kind].window)).count());
       const double change = sums - sum_over(graph.bytes, pack);
       const auto further = static_cast<double>(run->layers - 1);
       most = std::max({most, held + sums + peak, held + further * change + sums + peak});

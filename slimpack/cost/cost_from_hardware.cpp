@@ -18,7 +18,7 @@ constexpr double kNanosPerMicro = 1e3;
 
 /// The inputs of every term.
 struct Job {
-  const DecoderShape& shape;
+  const Decoder& shape;
   LayerShape layer;  ///< of the kind whose times are asked for
   Dtype dtype;
   const HardwareSpec& hardware;
@@ -27,7 +27,7 @@ struct Job {
 
   [[nodiscard]] double element() const { return static_cast<double>(element_bytes(dtype)); }
   [[nodiscard]] double accumulator() const { return static_cast<double>(accumulator_bytes(dtype)); }
-  [[nodiscard]] double hidden() const { return static_cast<double>(shape.hidden_size); }
+  [[nodiscard]] double hidden() const { return static_cast<double>(shape.hidden_size()); }
   [[nodiscard]] double nanos_per_memory_byte() const {
     return kNanosPerSecond / hardware.memory_bandwidth;
   }
@@ -130,11 +130,9 @@ double rows_of(Tokens block) {
   return static_cast<double>(block.count());
 }
 
-/// With the part of the vocabulary that one tensor-parallel rank has.
-ModelShape head_of_rank(const Job& job) {
-  ModelShape own = job.shape;
-  own.vocab_size = std::max<std::int64_t>(1, own.vocab_size / job.placement.tensor);
-  return own;
+/// The part of the vocabulary that one tensor-parallel rank has.
+std::int64_t words_of_rank(const Job& job) {
+  return std::max<std::int64_t>(1, job.shape.vocab_size / job.placement.tensor);
 }
 
 /// The time of a block of the head, however few rows it has: it reads the matrix forward and
@@ -155,7 +153,7 @@ void set_head(Costs& cost, const Job& job) {
   cost.head_backward.per_pack = job.hardware.backward_overhead_us * kNanosPerMicro + block / 2;
   cost.head_backward.per_token =
       flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp +
-      block / rows_of(head_block(head_of_rank(job), DeviceKind::kCuda));
+      block / rows_of(head_block(words_of_rank(job), DeviceKind::kCuda));
 }
 
 /// What a group of replicas computes more in one pass of a layer, as
@@ -199,32 +197,36 @@ LayerCosts kind_costs(const Job& job, std::int32_t most_replicas) {
   return costs;
 }
 
-void require_divides(const DecoderShape& shape, std::int32_t tp) {
-  if (tp < 1 || shape.num_heads % tp != 0)
-    invalid_input("tp is {}, must divide the model's {} attention heads; use a divisor", tp,
-                  shape.num_heads);
-  for (const LayerShape& layer : shape.kinds)
+void require_divides(const Decoder& shape, std::int32_t tp) {
+  for (const LayerShape& layer : shape.kinds) {
+    if (tp < 1 || layer.num_heads % tp != 0)
+      invalid_input("tp is {}, must divide the model's {} attention heads; use a divisor", tp,
+                    layer.num_heads);
     if (layer.experts % tp != 0)
       invalid_input(
           "tp is {}, must divide the model's {} experts, which are spread over so many "
           "ranks; use a divisor",
           tp, layer.experts);
+  }
 }
 
 }  // namespace
 
-Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype, const HardwareSpec& hardware,
+Costs cost_from_hardware(const Decoder& shape, Dtype dtype, const HardwareSpec& hardware,
                          std::int32_t tp, std::int32_t most_replicas, std::int32_t stages,
                          const ContextParallel& context) {
   require_divides(shape, tp);
   SLIMPACK_CHECK(most_replicas >= 1 && most_replicas <= 1 << 16, "{} replicas", most_replicas);
   SLIMPACK_CHECK(stages >= 1, "{} stages", stages);
-  Job job{
-      shape, shape.layer(0), dtype, hardware, {hardware.ranks_per_node, tp, stages, most_replicas}};
+  Job job{shape,
+          shape.kinds.front(),
+          dtype,
+          hardware,
+          {hardware.ranks_per_node, tp, stages, most_replicas}};
   Costs cost;
   static_cast<LayerCosts&>(cost) = kind_costs(job, most_replicas);
-  for (std::size_t kind = 1; kind < shape.num_kinds(); ++kind) {
-    job.layer = shape.layer(kind);
+  for (std::size_t kind = 1; kind < shape.kinds.size(); ++kind) {
+    job.layer = shape.kinds[kind];
     cost.more_kinds.push_back(kind_costs(job, most_replicas));
   }
   cost.source = hardware.name.empty() ? "hardware" : "hardware: " + hardware.name;
@@ -246,7 +248,7 @@ Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype, const HardwareS
 Costs with_gpu(Costs cost, const HardwareSpec& hardware) {
   cost.gpu = gpu_memory(hardware);
   bool fused_head = true;
-  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);
     widths.run_on(*cost.gpu);
     LayerCosts& layer = kind == 0 ? cost : cost.more_kinds[kind - 1];
@@ -254,8 +256,8 @@ Costs with_gpu(Costs cost, const HardwareSpec& hardware) {
     fused_head = fused_head && widths.fused_head;
   }
   if (!fused_head) return cost;
-  const Job job{cost.shape, cost.shape.layer(0), cost.dtype, hardware, {.tensor = cost.tp}};
-  const ModelShape own = head_of_rank(job);
+  const Job job{cost.shape, cost.shape.kinds.front(), cost.dtype, hardware, {.tensor = cost.tp}};
+  const std::int64_t own = words_of_rank(job);
   cost.head_backward.per_token -=
       block_nanos(job) *
       (1 / rows_of(head_block(own, DeviceKind::kCuda)) - 1 / rows_of(fused_head_block(own)));

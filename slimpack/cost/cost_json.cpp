@@ -166,7 +166,7 @@ LayerCosts layer_field(const JsonFields& fields, std::int64_t window) {
 
 /// Of the kinds of layers after the first; all know as much merging.
 void read_more_kinds(const JsonFields& fields, Costs& cost) {
-  const std::size_t more = cost.shape.num_kinds() - 1;
+  const std::size_t more = cost.shape.kinds.size() - 1;
   if (more == 0) return;
   const json& kinds = fields.array("more_kinds");
   if (kinds.size() != more)
@@ -217,7 +217,7 @@ MeasuredOn measured_on_field(const JsonFields& f) {
 void require_plain(const Costs& cost, std::string_view origin) {
   const bool plain = cost.tp == 1 && cost.row_bytes == 0 && cost.host_per_byte == 0;
   bool plain_layers = true;
-  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     const LayerCosts& layer = layer_costs(cost, kind);
     plain_layers = plain_layers && layer.elementwise == EdgeTime() &&
                    layer.weight_gradient == EdgeTime() && !layer.again && layer.merge.empty();
@@ -281,29 +281,28 @@ EdgeTime edge_time_field(const JsonFields& f) {
 }
 
 std::string cost_to_json(const Costs& cost) {
-  json file = {
-      {"format", kFormat},
-      {"version", cost.autograd ? kAutogradVersion : kVersion},
-      {"source", cost.source},
-      {"model", json::parse(decoder_shape_to_json(cost.shape, hugging_face_name(cost.dtype)))},
-      {"dtype", to_string(cost.dtype)},
-      {"tp", cost.tp},
-      {"row_bytes", cost.row_bytes},
-      {"embedding_forward", edge_time_to_json(cost.embedding_forward)},
-      {"embedding_backward", edge_time_to_json(cost.embedding_backward)},
-      {"head_backward", edge_time_to_json(cost.head_backward)},
-      {"optimizer_per_parameter", cost.optimizer_per_parameter},
-      {"transfer_latency", cost.transfer_latency},
-      {"transfer_per_byte", cost.transfer_per_byte},
-      {"host_per_byte", cost.host_per_byte},
-      {"host_memory", cost.host_memory.count()},
-      {"reduce_latency", cost.reduce_latency},
-      {"reduce_per_byte", cost.reduce_per_byte},
-      {"memory", cost.memory.count()},
-      {"peak_flops", cost.peak_flops},
-      {"ranks_per_node", cost.ranks_per_node},
-      {"zero", cost.zero},
-      {"fit_error", cost.fit_error}};
+  json file = {{"format", kFormat},
+               {"version", cost.autograd ? kAutogradVersion : kVersion},
+               {"source", cost.source},
+               {"model", json::parse(decoder_to_json(cost.shape, hugging_face_name(cost.dtype)))},
+               {"dtype", to_string(cost.dtype)},
+               {"tp", cost.tp},
+               {"row_bytes", cost.row_bytes},
+               {"embedding_forward", edge_time_to_json(cost.embedding_forward)},
+               {"embedding_backward", edge_time_to_json(cost.embedding_backward)},
+               {"head_backward", edge_time_to_json(cost.head_backward)},
+               {"optimizer_per_parameter", cost.optimizer_per_parameter},
+               {"transfer_latency", cost.transfer_latency},
+               {"transfer_per_byte", cost.transfer_per_byte},
+               {"host_per_byte", cost.host_per_byte},
+               {"host_memory", cost.host_memory.count()},
+               {"reduce_latency", cost.reduce_latency},
+               {"reduce_per_byte", cost.reduce_per_byte},
+               {"memory", cost.memory.count()},
+               {"peak_flops", cost.peak_flops},
+               {"ranks_per_node", cost.ranks_per_node},
+               {"zero", cost.zero},
+               {"fit_error", cost.fit_error}};
   add_layer(file, cost);
   for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
   if (cost.row_moves != RowMoveTime())
@@ -333,8 +332,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.dtype = dtype_field(fields);
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
   cost.row_bytes = non_negative(fields, "row_bytes");
-  static_cast<LayerCosts&>(cost) =
-      layer_field(fields, cost.shape.kinds.empty() ? 0 : cost.shape.kinds.front().window);
+  static_cast<LayerCosts&>(cost) = layer_field(fields, cost.shape.kinds.front().window);
   read_more_kinds(fields, cost);
   cost.embedding_forward = edge_time_field(fields.object("embedding_forward"));
   cost.embedding_backward = edge_time_field(fields.object("embedding_backward"));

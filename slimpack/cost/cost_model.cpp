@@ -31,7 +31,8 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
   if (last && backward && whole) add(edge, cost.head_backward, 1);
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);
   if (recompute_of(cost.recompute, last_layer) == Recompute::kOffload)
-    edge.per_token += uncovered_transfer(cost, pass, last && whole, cost.shape.kind_of(last_layer));
+    edge.per_token +=
+        uncovered_transfer(cost, pass, last && whole, cost.shape.kind_of_layer[last_layer]);
   return edge;
 }
 
@@ -126,7 +127,7 @@ void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayou
 StageLayers layers_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
                       Pass pass, std::int32_t replicas) {
   StageLayers sum;
-  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
     add_layers(sum, cost, layout, stage, pass, replicas, kind);
   return sum;
 }
@@ -223,7 +224,7 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
 
 EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass) {
   const double ranks = layout.ranks();
-  const double row = static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype)) *
+  const double row = static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype)) *
                      cost.transfer_per_byte;
   // To all other ranks or from them: of H both. One rank has the rows. Up to two others get them
   // from it; of more each first gets an even share, which it then passes to all.
@@ -255,7 +256,7 @@ PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout, std:
 
 StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t ranks,
                             std::int32_t stages_per_rank, bool spread_vocabulary, LastStage last) {
-  const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
+  const auto layers = static_cast<std::int32_t>(cost.shape.num_layers());
   const std::int64_t all = std::int64_t{ranks} * stages_per_rank;
   if (all < 1 || all > layers) {
     invalid_input(
@@ -265,7 +266,7 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
   const auto stages = static_cast<std::int32_t>(all);
   // 1. The work of one layer of each kind, and of each stage's edges, for these lengths.
   std::vector<double> work_of_kind, last_work_of_kind;
-  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     const LayerCosts& layer = layer_costs(cost, kind);
     double& work = work_of_kind.emplace_back(0.0);
     double& last_work = last_work_of_kind.emplace_back(0.0);

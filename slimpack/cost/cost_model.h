@@ -16,7 +16,7 @@
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/context_parallel.h"
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
 #include "slimpack/spec/recompute.h"
@@ -98,11 +98,11 @@ struct LayerCosts {
 /// Everything that turns slices into time, for one model shape and number format on one machine.
 /// Times are nanoseconds. A stage is run by `tp` tensor-parallel ranks at once; times are theirs.
 /// The layer times that it is itself are those of the model's layers; where these differ, of the
-/// first kind (DecoderShape::kinds).
+/// first kind (Decoder::kinds).
 struct Costs : LayerCosts {
   std::vector<LayerCosts> more_kinds;  ///< of the kinds of layers after the first
   std::string source;  ///< what it came from, for people: "profile of …", "hardware"
-  DecoderShape shape;
+  Decoder shape;
   Dtype dtype = Dtype::kFp32;
   std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
   /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
@@ -153,7 +153,7 @@ struct RecomputingCosts : Costs {
   bool operator==(const RecomputingCosts&) const = default;
 };
 
-/// The costs of a layer of this kind. REQUIRES: kind < cost.shape.num_kinds().
+/// The costs of a layer of this kind. REQUIRES: kind < cost.shape.kinds.size().
 [[nodiscard]] const LayerCosts& layer_costs(const Costs& cost, std::size_t kind);
 
 /// FLOPs of one pass (a multiply-add is 2): matrix products and causal attention, without norms and
@@ -162,9 +162,9 @@ struct RecomputingCosts : Costs {
 /// kBackward.
 [[nodiscard]] Flops layer_linear_flops(const LayerShape& layer, Tokens tokens, Pass pass);
 [[nodiscard]] Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass);
-[[nodiscard]] Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass);
+[[nodiscard]] Flops head_flops(const Decoder& shape, Tokens tokens, Pass pass);
 /// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×.
-[[nodiscard]] Flops model_flops(const DecoderShape& shape, const SequenceLengths& lengths);
+[[nodiscard]] Flops model_flops(const Decoder& shape, const SequenceLengths& lengths);
 
 /// MFU: model_flops of steps ÷ (their time · the job's ranks · a rank's peak). Absent where the
 /// peak is 0.
@@ -177,7 +177,7 @@ struct RecomputingCosts : Costs {
 /// crosses nodes, all count as the network's. `merge` has groups of 2, 4, … up to most_replicas.
 /// Experts are spread over the tp ranks, which exchange the tokens. `context`: how replicas that
 /// share sequences exchange rows. Throws InvalidInput unless tp divides heads and experts.
-[[nodiscard]] Costs cost_from_hardware(const DecoderShape& shape, Dtype dtype,
+[[nodiscard]] Costs cost_from_hardware(const Decoder& shape, Dtype dtype,
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
                                        std::int32_t most_replicas = 1, std::int32_t stages = 1,
                                        const ContextParallel& context = {});
@@ -297,7 +297,7 @@ struct Replication {
                                    const PackPlan& packs, const Replication& replication = {});
 
 /// Parameters that all tensor-parallel ranks of a stage hold together.
-[[nodiscard]] std::int64_t stage_parameters(const DecoderShape& shape, const StageLayout& layout,
+[[nodiscard]] std::int64_t stage_parameters(const Decoder& shape, const StageLayout& layout,
                                             StageId stage);
 
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 2, or 4 with "autograd". Reading

@@ -78,7 +78,7 @@ class ExchangeCosts {
 
   [[nodiscard]] std::size_t kind(StageId stage, std::int32_t layer) const {
     const std::int32_t first = layout_.layer_begin[stage.index()];
-    return cost_.shape.kind_of(static_cast<std::size_t>(first + layer));
+    return cost_.shape.kind_of_layer[static_cast<std::size_t>(first + layer)];
   }
   [[nodiscard]] LayerWidths widths(StageId stage, std::int32_t layer) const {
     return {cost_.shape, kind(stage, layer), cost_.dtype, cost_.tp};
@@ -189,7 +189,7 @@ class ExchangeCosts {
 
 bool exchanges_attention(const Costs& cost) {
   if (cost.autograd) return false;
-  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
     if (layer_costs(cost, kind).forward.window > Tokens(0)) return false;
   return true;
 }

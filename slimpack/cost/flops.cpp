@@ -39,7 +39,7 @@ Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass) {
                (pass == Pass::kBackward ? kAttentionBackward : 1));
 }
 
-Flops head_flops(const ModelShape& shape, Tokens tokens, Pass pass) {
+Flops head_flops(const Decoder& shape, Tokens tokens, Pass pass) {
   return Flops(kMultiplyAdd * static_cast<double>(shape.embedding_parameters()) *
                static_cast<double>(tokens.count()) *
                (pass == Pass::kBackward ? kLinearBackward : 1));
@@ -50,12 +50,12 @@ std::optional<double> mfu_of(Flops flops, Nanos time, std::int64_t ranks, double
   return flops.count() / (to_seconds(time) * static_cast<double>(ranks) * peak_flops);
 }
 
-Flops model_flops(const DecoderShape& shape, const SequenceLengths& lengths) {
+Flops model_flops(const Decoder& shape, const SequenceLengths& lengths) {
   const Tokens tokens = total_tokens(lengths);
-  const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers));
+  const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers()));
   Flops sum;
   for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-    const LayerShape shape_of_kind = shape.layer(kind);
+    const LayerShape& shape_of_kind = shape.kinds[kind];
     const Flops layer =
         layer_linear_flops(shape_of_kind, tokens, Pass::kForward) * (1 + kLinearBackward) +
         layer_attention_flops(shape_of_kind, pairs_of(shape_of_kind, lengths), Pass::kForward) *

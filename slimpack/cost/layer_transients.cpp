@@ -38,15 +38,14 @@ std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute r
                           const PutOffWidths& kept) {
   if (w.fused) return fused_mlp_backward(w, tokens, kept);
   const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
-  const std::int64_t down = tokens * (product + w.gathered) +
-                            w.weight(tokens, w.shape.hidden_size, w.shape.intermediate_size);
+  const std::int64_t down =
+      tokens * (product + w.gathered) + w.weight(tokens, w.shape.hidden_size, w.shape.dense_width);
   const std::int64_t gradient_in = tokens * (kept.act + w.ffn + w.gathered);
   const std::int64_t act = tokens * (kept.act + 3 * w.ffn);
   const std::int64_t normalize = tokens * (kept.act + 2 * w.ffn + w.normalize(w.hidden));
   const std::int64_t gate_up =
       tokens * (2 * w.ffn + w.hidden) +
-      gathered_product(w, tokens,
-                       w.weight(tokens, 2 * w.shape.intermediate_size, w.shape.hidden_size));
+      gathered_product(w, tokens, w.weight(tokens, 2 * w.shape.dense_width, w.shape.hidden_size));
   const std::int64_t gradient_out = tokens * (kept.act + 2 * w.ffn + w.hidden + w.gathered);
   const std::int64_t norm = tokens * (kept.act + kept.gate_up + w.hidden + norm_backward(w));
   const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
@@ -60,7 +59,7 @@ std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recomp
   if (recompute != Recompute::kAttention && recompute != Recompute::kFull) return 0;
   const std::int64_t tokens = pack.tokens().count();
   // dy; q as attention sees it beside q and k before their norms; what is still to come.
-  const std::int64_t rotated = w.shape.qk_norm ? w.q : 0;
+  const std::int64_t rotated = w.shape.has_qk_norm() ? w.q : 0;
   const std::int64_t to_come = recompute == Recompute::kFull ? w.hidden + 2 * w.ffn : 0;
   return tokens * (w.hidden + rotated - to_come) + attention_forward_transient(w, pack);
 }
@@ -79,7 +78,7 @@ std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
 /// Logits in the compute type, whose place their gradient takes.
 std::int64_t fused_head_transient(const LayerWidths& w, std::int64_t tokens, std::int64_t rows) {
   constexpr std::int64_t kTarget = sizeof(std::int64_t);
-  const std::int64_t logits = rows * w.element * w.shape.vocab_size;
+  const std::int64_t logits = rows * w.element * w.vocab_size;
   // Log-sum-exp and the target's logit, validity and the weight of a row.
   if (w.gathered == 0)
     return tokens * (w.hidden + kTarget) +
@@ -101,7 +100,7 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
   const std::int64_t product = keeps_results ? 0 : w.ffn;  // silu(gate) ⊙ up, unless it is a row
   const std::int64_t mlp_rows = 2 * w.ffn + (keeps_results ? w.ffn + w.rstd : 0);
   // With q norms, attention's q is another tensor than the row's q.
-  const std::int64_t rotated = w.shape.qk_norm && !keeps_results ? w.q : 0;
+  const std::int64_t rotated = w.shape.has_qk_norm() && !keeps_results ? w.q : 0;
   const std::int64_t before_middle = whole - mlp_rows - w.hidden;
   const std::int64_t attention =
       tokens * (before_middle + rotated + attention_inputs(w)) +
@@ -130,7 +129,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
   const std::int64_t kept = tokens * (put_off.act + put_off.gate_up + put_off.norm + put_off.out);
   // Normalised q and k, and q as attention sees it, unless the last is a row. Then each of the
   // others is made for its own norm's backward. Fused kernels need only the last.
-  const bool q_is_row = !w.shape.qk_norm || recompute == Recompute::kNothing;
+  const bool q_is_row = !w.shape.has_qk_norm() || recompute == Recompute::kNothing;
   const std::int64_t queries = q_is_row ? 0 : w.q + (w.fused ? 0 : w.qk_norm);
   const std::int64_t in_slices = held + kept + tokens * (w.q + queries);
   LayerStores stores;
@@ -139,7 +138,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
     stores.close(w, s, lengths[s.sequence.index()]);
   }
   const std::int64_t slices = attention_backward_transient(w, pack, lengths, exchange);
-  const bool undoes_norms = w.shape.qk_norm && !w.fused;
+  const bool undoes_norms = w.shape.has_qk_norm() && !w.fused;
   const std::int64_t undo =
       undoes_norms ? tokens * (w.normalize_backward(w.q) + (q_is_row ? w.q : 0)) : 0;
   const std::int64_t output =
@@ -150,7 +149,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
       tokens * (dqkv + w.hidden) +
       gathered_product(
           w, tokens,
-          w.weight(tokens, w.shape.q_width() + 2 * w.shape.kv_width(), w.shape.hidden_size));
+          w.weight(tokens, w.shape.q_width() + 2 * w.shape.k_width(), w.shape.hidden_size));
   const std::int64_t gradient = tokens * (dqkv + w.hidden + w.gathered);
   const std::int64_t normalize = w.fused ? 0 : tokens * (dqkv + w.normalize(w.hidden));
   const std::int64_t norm = w.fused ? tokens * dqkv + fused_norm_backward(w, tokens)
@@ -166,19 +165,19 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
 }
 
 std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {
-  const ModelShape& s = w.shape;
+  const LayerShape& s = w.shape;
   const std::int64_t gathered = tokens * w.gathered;
   // In the order in which they run. Each frees its operands. Normalised inputs are multiplied by
   // the norm's weight.
-  const std::int64_t down = gathered + w.weight(tokens, s.hidden_size, s.intermediate_size);
+  const std::int64_t down = gathered + w.weight(tokens, s.hidden_size, s.dense_width);
   const std::int64_t after_down = tokens * (w.ffn + w.hidden);
   const std::int64_t gate_up =
-      gathered_product(w, tokens, w.weight(tokens, 2 * s.intermediate_size, s.hidden_size));
+      gathered_product(w, tokens, w.weight(tokens, 2 * s.dense_width, s.hidden_size));
   const std::int64_t after_gate_up = after_down + tokens * (w.hidden + 2 * w.ffn);
   const std::int64_t output = gathered + w.weight(tokens, s.hidden_size, s.q_width());
   const std::int64_t after_output = after_gate_up + tokens * (w.q + w.hidden);
   const std::int64_t qkv =
-      gathered_product(w, tokens, w.weight(tokens, s.q_width() + 2 * s.kv_width(), s.hidden_size));
+      gathered_product(w, tokens, w.weight(tokens, s.q_width() + 2 * s.k_width(), s.hidden_size));
   return std::max({std::int64_t{0}, down, gate_up - after_down, output - after_gate_up,
                    qkv - after_output}) +
          tokens * w.index;
@@ -187,14 +186,14 @@ std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens
 std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens block) {
   constexpr std::int64_t kTarget = sizeof(std::int64_t);
   const std::int64_t rows = std::min(tokens, block.count());
-  const std::int64_t logits = rows * w.accumulator * w.shape.vocab_size;
+  const std::int64_t logits = rows * w.accumulator * w.vocab_size;
   const std::int64_t softmax = 2 * logits;  // log-sum-exp works on a copy
   if (w.fused_head) return fused_head_transient(w, tokens, rows);
   // The gradient of the logits takes their place, or, where it is rounded, is another tensor.
-  const std::int64_t dlogits = rows * w.element * w.shape.vocab_size;
+  const std::int64_t dlogits = rows * w.element * w.vocab_size;
   const std::int64_t rounding = w.rounded ? logits + dlogits : 0;
   const std::int64_t gradient =
-      std::max(rounding, dlogits + w.weight(rows, w.shape.vocab_size, w.shape.hidden_size));
+      std::max(rounding, dlogits + w.weight(rows, w.vocab_size, w.shape.hidden_size));
   if (w.gathered == 0) {
     // Clamped targets; 1 / rms, validity, largest logit and log-sum-exp; n and n ⊙ weight.
     const std::int64_t held = rows * (kTarget + 4 * w.accumulator + 2 * w.hidden);

@@ -7,24 +7,19 @@
 namespace slimpack {
 namespace {
 
-/// The part of a model that one of `tp` tensor-parallel ranks has. Every rank has a KV head.
-ModelShape shape_of_rank(ModelShape shape, std::int32_t tp) {
-  shape.num_heads = share_of(shape.num_heads, tp);
-  shape.num_kv_heads = share_of(shape.num_kv_heads, tp);
-  shape.intermediate_size = share_of(shape.intermediate_size, tp);
-  shape.vocab_size = share_of(shape.vocab_size, tp);
-  return shape;
+/// The part of a layer that one of `tp` tensor-parallel ranks has. Every rank has a KV head.
+LayerShape shape_of_rank(LayerShape layer, std::int32_t tp) {
+  layer.num_heads = share_of(layer.num_heads, tp);
+  layer.num_kv_heads = share_of(layer.num_kv_heads, tp);
+  layer.dense_width = share_of(layer.dense_width, tp);
+  return layer;
 }
 
 /// PackFlow's layer with as many heads, and with keys, values and MLP as wide.
-ModelShape like_packflow(const DecoderShape& model, const LayerShape& layer) {
-  ModelShape shape = model;
-  shape.num_heads = layer.num_heads;
-  shape.num_kv_heads = layer.num_kv_heads;
-  shape.head_dim = (layer.head_dim + layer.value_dim + 1) / 2;
-  shape.intermediate_size = layer.active_width();
-  shape.qk_norm = layer.qk_norm != QkNorm::kNone;
-  return shape;
+LayerShape like_packflow(LayerShape layer) {
+  layer.head_dim = layer.value_dim = (layer.head_dim + layer.value_dim + 1) / 2;
+  layer.dense_width = layer.active_width();
+  return layer;
 }
 
 }  // namespace
@@ -33,35 +28,37 @@ std::int64_t share_of(std::int64_t whole, std::int64_t parts) {
   return (whole + parts - 1) / parts;
 }
 
-bool fused_kernels_take(const ModelShape& shape) {
-  return shape.hidden_size % 8 == 0 && shape.hidden_size <= 8192 &&
-         shape.intermediate_size % 8 == 0 && shape.head_dim % 16 == 0;
+bool fused_kernels_take(const LayerShape& layer) {
+  return layer.hidden_size % 8 == 0 && layer.hidden_size <= 8192 && layer.dense_width % 8 == 0 &&
+         layer.head_dim % 16 == 0;
 }
 
-bool fused_head_takes(const ModelShape& shape) {
-  return shape.vocab_size % 8 == 0;
+bool fused_head_takes(std::int64_t vocab_size) {
+  return vocab_size % 8 == 0;
 }
 
-LayerWidths::LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp)
-    : shape(shape_of_rank(s, tp)),
+LayerWidths::LayerWidths(const LayerShape& layer, Dtype d, std::int32_t tp)
+    : shape(shape_of_rank(layer, tp)),
       element(element_bytes(d)),
       accumulator(accumulator_bytes(d)),
       rounded(element != accumulator),
-      hidden(share_of(element * s.hidden_size, tp)),
+      hidden(share_of(element * layer.hidden_size, tp)),
       q(element * shape.q_width()),
-      k(element * shape.kv_width()),
-      ffn(element * shape.intermediate_size),
+      k(element * shape.k_width()),
+      ffn(element * shape.dense_width),
       lse(accumulator * shape.num_heads),
       rstd(share_of(accumulator, tp)),
-      qk_norm(s.qk_norm ? q + k + accumulator * (shape.num_heads + shape.num_kv_heads) : 0),
-      row(2 * hidden + 2 * q + (s.qk_norm ? k : 0) + lse + 2 * ffn),
-      gathered(tp > 1 ? element * s.hidden_size : 0),
+      qk_norm(layer.has_qk_norm() ? q + k + accumulator * (shape.num_heads + shape.num_kv_heads)
+                                  : 0),
+      row(2 * hidden + 2 * q + (layer.has_qk_norm() ? k : 0) + lse + 2 * ffn),
+      gathered(tp > 1 ? element * layer.hidden_size : 0),
       index(tp > 1 ? sizeof(std::int64_t) : 0),
-      rope(element * s.head_dim) {}
+      rope(element * layer.head_dim) {}
 
-LayerWidths::LayerWidths(const DecoderShape& s, std::size_t kind, Dtype d, std::int32_t tp)
-    : LayerWidths(like_packflow(s, s.layer(kind)), d, tp) {
-  const LayerShape layer = s.layer(kind);
+LayerWidths::LayerWidths(const Decoder& decoder, std::size_t kind, Dtype d, std::int32_t tp)
+    : LayerWidths(like_packflow(decoder.kinds[kind]), d, tp) {
+  const LayerShape& layer = decoder.kinds[kind];
+  vocab_size = share_of(decoder.vocab_size, tp);
   const std::int64_t output_norm = layer.norms > 2 ? hidden : 0;
   const std::int64_t latents = layer.q_rank + layer.kv_rank + layer.shared_key_dim;
   attention_extra = share_of(element * latents, tp) + output_norm;
@@ -75,10 +72,10 @@ void LayerWidths::run_on(const GpuMemory& gpu) {
   if (flash_takes(shape.head_dim)) multiprocessors = gpu.multiprocessors;
   flash_release = gpu.flash_attention;
   fused = flash() && gpu.fused_kernels && fused_kernels_take(shape);
-  fused_head = flash() && gpu.fused_kernels && fused_head_takes(shape);
+  fused_head = flash() && gpu.fused_kernels && fused_head_takes(vocab_size);
   if (!fused) return;
   rstd = 0;  // backward computes 1 / rms again
-  qk_norm = shape.qk_norm ? q + k : 0;
+  qk_norm = shape.has_qk_norm() ? q + k : 0;
 }
 
 std::int64_t LayerWidths::kept(Recompute recompute) const {

@@ -8,7 +8,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/context_travel.h"
 #include "slimpack/cost/gpu_memory.h"
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
 #include "slimpack/spec/recompute.h"
@@ -24,17 +24,18 @@ inline constexpr Tokens kWidenedRows{256};
 
 /// Whether fused kernels take the layers of this shape in bf16: those of packflow/fused/fused.h, by
 /// their widths.
-[[nodiscard]] bool fused_kernels_take(const ModelShape& shape);
-/// Whether they take the head's logits: whether its columns are a multiple of 8.
-[[nodiscard]] bool fused_head_takes(const ModelShape& shape);
+[[nodiscard]] bool fused_kernels_take(const LayerShape& layer);
+/// Whether they take logits of so many words: a multiple of 8.
+[[nodiscard]] bool fused_head_takes(std::int64_t vocab_size);
 
 /// Bytes per token on one of `tp` tensor-parallel ranks, which has its heads and its share of the
 /// MLP. Hidden states are split by tokens.
 struct LayerWidths {
-  LayerWidths(const ModelShape& s, Dtype d, std::int32_t tp = 1);
-  /// Of a layer of this kind. What PackFlow's own layer does not have counts as if it had: see
+  /// A layer of PackFlow's.
+  LayerWidths(const LayerShape& layer, Dtype d, std::int32_t tp = 1);
+  /// A layer of this kind. What PackFlow's layer does not have counts as if it had: see
   /// docs/models.md.
-  LayerWidths(const DecoderShape& s, std::size_t kind, Dtype d, std::int32_t tp);
+  LayerWidths(const Decoder& decoder, std::size_t kind, Dtype d, std::int32_t tp);
 
   /// Counts what kernels for GPUs take, of tensors in bf16; those of wider numbers are libtorch's.
   void run_on(const GpuMemory& gpu);
@@ -42,7 +43,7 @@ struct LayerWidths {
   /// Whether backward with kElementwise computes anything that it does not with kNothing. Fused
   /// kernels give norms and silu(gate) ⊙ up while they compute gradients; after its norm q is
   /// turned once more.
-  [[nodiscard]] bool elementwise_again() const { return !fused || shape.qk_norm; }
+  [[nodiscard]] bool elementwise_again() const { return !fused || shape.has_qk_norm(); }
 
   /// What forward keeps on the device for backward.
   [[nodiscard]] std::int64_t kept(Recompute recompute) const;
@@ -105,7 +106,8 @@ struct LayerWidths {
   /// Whether attention runs in FlashAttention (flash_transients.h).
   [[nodiscard]] bool flash() const { return multiprocessors > 0; }
 
-  ModelShape shape;  ///< the rank's
+  LayerShape shape;             ///< the rank's
+  std::int64_t vocab_size = 0;  ///< words whose logits the rank computes
   std::int64_t element, accumulator;
   bool rounded;  ///< sums are kept in a wider type than tensors
   std::int64_t hidden, q, k, ffn, lse;

@@ -11,7 +11,7 @@ namespace {
 
 /// The inputs of every term.
 struct LinkedJob {
-  const DecoderShape& shape;
+  const Decoder& shape;
   LayerShape layer;  ///< of the kind whose times are asked for
   Dtype dtype;
   LinkMap links;
@@ -21,7 +21,7 @@ struct LinkedJob {
 
   [[nodiscard]] double element() const { return static_cast<double>(element_bytes(dtype)); }
   [[nodiscard]] double accumulator() const { return static_cast<double>(accumulator_bytes(dtype)); }
-  [[nodiscard]] double hidden() const { return static_cast<double>(shape.hidden_size); }
+  [[nodiscard]] double hidden() const { return static_cast<double>(shape.hidden_size()); }
 };
 
 /// `count` all-gathers or reduce-scatters of a MicroPack's hidden states between tensor-parallel
@@ -178,10 +178,11 @@ double key_elements(const LayerShape& layer, double tp) {
 
 void add_link_costs(Costs& cost, const HardwareSpec& links, const NodePlacement& placement,
                     const ContextParallel& context) {
-  LinkedJob job{cost.shape, cost.shape.layer(0), cost.dtype, link_map(links), placement, context};
+  LinkedJob job{cost.shape, cost.shape.kinds.front(), cost.dtype, link_map(links), placement,
+                context};
   add_layer_links(job, cost);
-  for (std::size_t kind = 1; kind < cost.shape.num_kinds(); ++kind) {
-    job.layer = cost.shape.layer(kind);
+  for (std::size_t kind = 1; kind < cost.shape.kinds.size(); ++kind) {
+    job.layer = cost.shape.kinds[kind];
     add_layer_links(job, cost.more_kinds[kind - 1]);
   }
   // The embedding's rows are summed and scattered; backward gathers their gradients. The head's

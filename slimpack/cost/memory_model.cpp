@@ -24,8 +24,8 @@ void require_countable(const Costs& cost, std::int32_t layers, double tokens) {
   constexpr double kMostBytes = 0x1p62;
   constexpr double kStores = 16;  // no rank holds more of a layer at once: rows, keys, operands …
   double width = 0;
-  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
-    const LayerShape s = cost.shape.layer(kind);
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
+    const LayerShape& s = cost.shape.kinds[kind];
     const std::int64_t elements = s.hidden_size * (1 + 2 * s.experts_per_token) + s.q_width() +
                                   s.out_width() + s.k_width() + s.v_width() + 3 * s.active_width();
     width = std::max(width, static_cast<double>(8 * elements));
@@ -60,7 +60,7 @@ struct LayerRun {
 /// By kind of layer.
 std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted::kAll) {
   std::vector<LayerWidths> widths;
-  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind)
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
     widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp).comm = cost.cp_comm_type;
   if (!cost.gpu) return widths;
   for (LayerWidths& w : widths) {
@@ -75,7 +75,7 @@ std::vector<LayerRun> runs_of(const RecomputingCosts& cost, const std::vector<La
   std::vector<LayerRun> runs;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
-    LayerRun run{cost.shape.kind_of(static_cast<std::size_t>(l)),
+    LayerRun run{cost.shape.kind_of_layer[static_cast<std::size_t>(l)],
                  recompute_of(cost.recompute, static_cast<std::size_t>(l)), 0, 0};
     if (!runs.empty() && runs.back().offloads()) run.travelling = widths[runs.back().kind].row;
     const auto alike = [&](const LayerRun& before) {
@@ -176,9 +176,9 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
   const auto segments = regroup(held.packs);
-  const Tokens block = w.fused_head
-                           ? fused_head_block(w.shape)
-                           : head_block(w.shape, cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
+  const Tokens block =
+      w.fused_head ? fused_head_block(w.vocab_size)
+                   : head_block(w.vocab_size, cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
   std::vector<RowsFrom> rows;
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
@@ -371,14 +371,14 @@ Bytes stage_sequence_bytes(const RecomputingCosts& cost, const StageLayout& layo
 
 }  // namespace
 
-Tokens head_block(const ModelShape& shape, DeviceKind device) {
+Tokens head_block(std::int64_t vocab_size, DeviceKind device) {
   const bool gpu = device == DeviceKind::kCuda;
   const std::int64_t logits = std::int64_t{1} << (gpu ? 28 : 20);  // in fp32: 1 GiB, 4 MiB
-  return Tokens(std::clamp<std::int64_t>(logits / shape.vocab_size, gpu ? 2048 : 64, 4096));
+  return Tokens(std::clamp<std::int64_t>(logits / vocab_size, gpu ? 2048 : 64, 4096));
 }
 
-Tokens fused_head_block(const ModelShape& shape) {
-  return head_block(shape, DeviceKind::kCuda) * 4;
+Tokens fused_head_block(std::int64_t vocab_size) {
+  return head_block(vocab_size, DeviceKind::kCuda) * 4;
 }
 
 Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,

@@ -7,18 +7,18 @@
 #include "slimpack/cost/counted.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/device_kind.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
 /// Rows of logits that the head computes at once. On a CPU a block is small enough for its caches.
 /// On a GPU it is as large as a product must be to run at full speed.
-[[nodiscard]] Tokens head_block(const ModelShape& shape, DeviceKind device);
+[[nodiscard]] Tokens head_block(std::int64_t vocab_size, DeviceKind device);
 /// head_block() where fused kernels take the logits (layer_widths.h): in a quarter of the memory,
 /// so that blocks have four times the rows.
-[[nodiscard]] Tokens fused_head_block(const ModelShape& shape);
+[[nodiscard]] Tokens fused_head_block(std::int64_t vocab_size);
 
 /// Bytes of rows, keys and values that a rank of the pipeline holds on its stages for `tokens`
 /// tokens between their forward and their backward. Every plan holds this for a whole sequence at

@@ -42,10 +42,10 @@ std::int64_t attention_peak(const LayerWidths& w, const Slice& slice) {
 
 /// The peak of slice_layer (packflow/language), statement by statement.
 std::int64_t layer_peak(const PromptQuestion& question) {
-  const LayerWidths w(question.shape, question.dtype);
+  const LayerWidths w(question.shape.kinds.front(), question.dtype);
   const Slice slice = last_slice(question);
   const std::int64_t rows = slice.length().count();
-  const std::int64_t inputs = question.shape.hidden_size;
+  const std::int64_t inputs = question.shape.hidden_size();
   const std::int64_t norm = rows * w.normalize(w.hidden);
   const std::int64_t x = rows * w.hidden;
   const std::int64_t qkv = w.q + 2 * w.k;
@@ -64,14 +64,15 @@ std::int64_t layer_peak(const PromptQuestion& question) {
 
 PromptMemory prompt_memory(const PromptQuestion& question) {
   require_sound(question);
-  const ModelShape& shape = question.shape;
-  const LayerWidths w(shape, question.dtype);
+  const Decoder& shape = question.shape;
+  const LayerShape& layer = shape.kinds.front();
+  const LayerWidths w(layer, question.dtype);
   const std::int64_t tokens =
       std::min(question.prompt + question.answer, shape.max_positions).count();
   // Cosines and sines of half a head each.
-  const std::int64_t angles = tokens * shape.head_dim * w.accumulator;
+  const std::int64_t angles = tokens * layer.head_dim * w.accumulator;
   return {.weights = Bytes(shape.parameters() * w.element),
-          .cache = Bytes(shape.num_layers * 2 * w.k * tokens),
+          .cache = Bytes(shape.num_layers() * 2 * w.k * tokens),
           .angles = Bytes(angles),
           .slice = Bytes(layer_peak(question))};
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
@@ -11,7 +11,7 @@ namespace slimpack {
 inline constexpr Tokens kPrefillSlice{1024};
 
 struct PromptQuestion {
-  ModelShape shape;
+  Decoder shape;
   Dtype dtype = Dtype::kBf16;
   Tokens prompt;
   Tokens answer;  ///< at most

@@ -74,15 +74,15 @@ double cover(const LayerCosts& layer, Pass pass) {
 }  // namespace
 
 RecomputingCosts with_recompute(const Costs& cost, RecomputeByLayer recompute) {
-  SLIMPACK_CHECK(recompute.empty() || std::ssize(recompute) == cost.shape.num_layers,
+  SLIMPACK_CHECK(recompute.empty() || std::ssize(recompute) == cost.shape.num_layers(),
                  "policies of {} layers, the model has {}", recompute.size(),
-                 cost.shape.num_layers);
+                 cost.shape.num_layers());
   return {cost, std::move(recompute)};
 }
 
 RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere) {
   return with_recompute(
-      cost, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers), everywhere));
+      cost, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers()), everywhere));
 }
 
 std::vector<Recompute> known_recomputations(const Costs& cost) {
@@ -117,7 +117,7 @@ PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind)
     time.per_token -= layer.elementwise.per_token;
     return time;
   }
-  const Again share = again(cost.shape.layer(kind), recompute);
+  const Again share = again(cost.shape.kinds[kind], recompute);
   const EdgeTime products = products_again(layer, recompute, share);
   time.per_pack += products.per_pack;
   time.per_token += products.per_token;
@@ -153,7 +153,7 @@ std::array<std::int32_t, kRecomputations> layers_by_recompute(const RecomputingC
   const auto begin = static_cast<std::size_t>(layout.layer_begin[stage.index()]);
   const auto end = static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]);
   for (std::size_t layer = begin; layer < end; ++layer)
-    if (cost.shape.kind_of(layer) == kind)
+    if (cost.shape.kind_of_layer[layer] == kind)
       ++counts[static_cast<std::size_t>(recompute_of(cost.recompute, layer))];
   return counts;
 }

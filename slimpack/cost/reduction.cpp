@@ -46,13 +46,13 @@ struct Buckets {
   }
 };
 
-Buckets buckets_of(const DecoderShape& shape, const StageLayout& layout, StageId stage) {
+Buckets buckets_of(const Decoder& shape, const StageLayout& layout, StageId stage) {
   Buckets buckets;
   double layers = 0;
   for (std::int32_t l = layout.layer_begin[stage.index() + 1];
        l-- > layout.layer_begin[stage.index()];) {
-    const std::size_t kind = shape.kind_of(static_cast<std::size_t>(l));
-    buckets.layers.push_back(static_cast<double>(shape.layer(kind).parameters()));
+    const LayerShape& layer = shape.layer(static_cast<std::size_t>(l));
+    buckets.layers.push_back(static_cast<double>(layer.parameters()));
     layers += buckets.layers.back();
   }
   const double rest = static_cast<double>(stage_parameters(shape, layout, stage)) - layers;
@@ -125,7 +125,7 @@ double shared_state_traffic(const Costs& cost, const StageLayout& layout, StageI
   return time;
 }
 
-std::int64_t largest_bucket(const DecoderShape& shape, const StageLayout& layout, StageId stage) {
+std::int64_t largest_bucket(const Decoder& shape, const StageLayout& layout, StageId stage) {
   return static_cast<std::int64_t>(std::ranges::max(buckets_of(shape, layout, stage).all()));
 }
 

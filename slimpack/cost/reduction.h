@@ -49,7 +49,7 @@ namespace slimpack {
                                           StageId stage, std::int32_t replicas, Pass pass);
 
 /// Parameters of the largest bucket of a stage: what a rank has whole of what is shared out.
-[[nodiscard]] std::int64_t largest_bucket(const DecoderShape& shape, const StageLayout& layout,
+[[nodiscard]] std::int64_t largest_bucket(const Decoder& shape, const StageLayout& layout,
                                           StageId stage);
 
 }  // namespace slimpack

@@ -173,7 +173,7 @@ struct AutogradPacks {
 /// A forward without a graph on the last stage: no further than keys and values that are needed.
 PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forward) {
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin.back() - 1);
-  const PackCost skipped = (-1.0) * layer_costs(cost, cost.shape.kind_of(last_layer)).forward;
+  const PackCost skipped = (-1.0) * layer_costs(cost, cost.shape.kind_of_layer[last_layer]).forward;
   const PackCost rest = forward + skipped;
   return {std::max(0.0, rest.per_pack),          std::max(0.0, rest.per_slice),
           std::max(0.0, rest.per_token),         std::max(0.0, rest.per_pair),
@@ -231,7 +231,7 @@ std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& 
 }
 
 /// By kind, the layers of a stage.
-std::vector<std::int64_t> kinds_of_stage(const DecoderShape& shape, const StageLayout& layout,
+std::vector<std::int64_t> kinds_of_stage(const Decoder& shape, const StageLayout& layout,
                                          StageId stage) {
   return shape.count_kinds(static_cast<std::size_t>(layout.layer_begin[stage.index()]),
                            static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]));
@@ -273,7 +273,7 @@ std::vector<Nanos> joint_times(const Costs& cost, const StageLayout& layout, Pas
 
 std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>& packs) {
   const double token_bytes =
-      static_cast<double>(cost.shape.hidden_size * element_bytes(cost.dtype));
+      static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype));
   std::vector<Nanos> times;
   times.reserve(packs.size());
   for (const PackSums& pack : packs)
@@ -364,20 +364,20 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
 
 }  // namespace
 
-std::int64_t stage_parameters(const DecoderShape& shape, const StageLayout& layout, StageId stage) {
+std::int64_t stage_parameters(const Decoder& shape, const StageLayout& layout, StageId stage) {
   const bool first = stage.value() == 0;
   const bool last = stage.value() == layout.stages() - 1;
   const bool head_is_embedding = first && shape.tie_embeddings;
   const auto layers = kinds_of_stage(shape, layout, stage);
   std::int64_t count = 0;
   for (std::size_t kind = 0; kind < layers.size(); ++kind)
-    count += layers[kind] * shape.layer(kind).parameters();
+    count += layers[kind] * shape.kinds[kind].parameters();
   if (shape.edges) {
     const CountedEdges& edges = *shape.edges;
     return count + (first ? edges.before : 0) + (last ? edges.after : 0) -
            (first && last ? edges.shared : 0);
   }
-  if (last) count += shape.hidden_size;
+  if (last) count += shape.hidden_size();
   if (layout.spread_vocabulary) {
     const std::int64_t share = share_of(shape.embedding_parameters(), layout.ranks());
     if (stage.value() < layout.ranks()) count += share;

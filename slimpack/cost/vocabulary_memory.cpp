@@ -11,10 +11,10 @@ void add_vocabulary(TaskBytes& bytes, LayerWidths widths, const PackPlan& held, 
                     DeviceKind device) {
   // As on one of all the ranks that share the vocabulary, to which hidden states come gathered.
   const std::int64_t rows = widths.all_hidden();
-  widths.shape.vocab_size = share_of(widths.shape.vocab_size, ranks);
+  widths.vocab_size = share_of(widths.vocab_size, ranks);
   widths.gathered = rows;
-  const Tokens block =
-      widths.fused_head ? fused_head_block(widths.shape) : head_block(widths.shape, device);
+  const Tokens block = widths.fused_head ? fused_head_block(widths.vocab_size)
+                                         : head_block(widths.vocab_size, device);
   constexpr std::int64_t kIndex = sizeof(std::int64_t);
   const auto peaks = [&](const std::vector<MicroPack>& packs, auto peak_of) {
     std::vector<Bytes> out;

@@ -23,7 +23,7 @@ Costs over_links(Costs measured, const RunConfig& config) {
                     p.context());
 }
 
-std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape& shape) {
+std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& shape) {
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
     Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
@@ -65,7 +65,7 @@ std::optional<Costs> configured_cost(const RunConfig& config, const DecoderShape
   return on_device(std::move(cost), config.train.device);
 }
 
-Costs required_cost(const RunConfig& config, const DecoderShape& shape, std::string_view origin) {
+Costs required_cost(const RunConfig& config, const Decoder& shape, std::string_view origin) {
   std::optional<Costs> cost = configured_cost(config, shape);
   if (!cost)
     invalid_input(

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -14,12 +14,11 @@ namespace slimpack {
 /// configuration names neither: then the caller has to measure. Throws InvalidInput for a cost file
 /// of another model, number format, tp or cp_comm_type, and for one of autograd where parallel.zero
 /// is not 1.
-[[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config,
-                                                   const DecoderShape& shape);
+[[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& shape);
 
 /// As configured_cost, for commands that do not measure. Throws InvalidInput naming `origin`, the
 /// run configuration, if it names no costs.
-[[nodiscard]] Costs required_cost(const RunConfig& config, const DecoderShape& shape,
+[[nodiscard]] Costs required_cost(const RunConfig& config, const Decoder& shape,
                                   std::string_view origin);
 
 /// The costs for a run on this device. On a CPU host_per_byte is 0, because its memory is the

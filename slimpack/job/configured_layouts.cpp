@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr std::int32_t kMoreStages[] = {2, 4};  ///< of a rank, beside 1
 
-bool tp_allowed(std::int32_t tp, const RunConfig& config, const DecoderShape& shape,
+bool tp_allowed(std::int32_t tp, const RunConfig& config, const Decoder& shape,
                 const CostFiles& files) {
   if (!files.empty()) return files.contains(tp);
   if (!config.cost.file.empty()) return tp == config.parallel.tp;
@@ -38,12 +38,12 @@ CostFiles cost_files(const std::vector<std::filesystem::path>& files) {
 }
 
 std::vector<ParallelGrid> layouts_of(std::int64_t ranks, const RunConfig& config,
-                                     const DecoderShape& shape, const CostFiles& files) {
+                                     const Decoder& shape, const CostFiles& files) {
   if (ranks < 1 || ranks > kMostRanks)
     invalid_input("--ranks is {}, must be 1 to {}", ranks, kMostRanks);
   std::vector<ParallelGrid> layouts;
   const auto all = static_cast<std::int32_t>(ranks);
-  const auto most_stages = static_cast<std::int32_t>(std::min(ranks, shape.num_layers));
+  const auto most_stages = static_cast<std::int32_t>(std::min(ranks, shape.num_layers()));
   for (std::int32_t tp = 1; tp <= all; ++tp) {
     if (all % tp != 0 || !tp_allowed(tp, config, shape, files)) continue;
     for (std::int32_t pp = 1; pp <= most_stages; ++pp)
@@ -65,7 +65,7 @@ std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts
 }
 
 std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfig& config,
-                                        const DecoderShape& shape) {
+                                        const Decoder& shape) {
   std::vector<ParallelGrid> changes;
   const auto add = [&](auto edit) {
     changes.push_back(grid);
@@ -77,7 +77,7 @@ std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfi
   add([](ParallelGrid& g) { g.spread_vocabulary = true; });
   if (config.plan.planner != PlannerKind::kSlimpack) return changes;
   for (const std::int32_t stages : kMoreStages)
-    if (std::int64_t{grid.pp} * stages <= shape.num_layers)
+    if (std::int64_t{grid.pp} * stages <= shape.num_layers())
       for (const bool spread : {false, true})
         add([&](ParallelGrid& g) {
           g.stages_per_rank = stages;
@@ -86,7 +86,7 @@ std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfi
   return changes;
 }
 
-LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& shape,
+LayoutQuestion configured_layouts(const RunConfig& config, const Decoder& shape,
                                   std::vector<SequenceLengths> steps,
                                   std::vector<ParallelGrid> layouts, const CostFiles& files) {
   LayoutQuestion question;

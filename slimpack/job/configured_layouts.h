@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/planner/layout_search.h"
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -23,8 +23,7 @@ using CostFiles = std::map<std::int32_t, std::filesystem::path>;
 /// for which there are costs; and any number of stages that the model has layers for. Throws
 /// InvalidInput for less than one rank, and if there is none.
 [[nodiscard]] std::vector<ParallelGrid> layouts_of(std::int64_t ranks, const RunConfig& config,
-                                                   const DecoderShape& shape,
-                                                   const CostFiles& files);
+                                                   const Decoder& shape, const CostFiles& files);
 
 /// Those of `layouts` that most would try first: the widest tp with one stage and with four, after
 /// Narayanan et al. 2021, takeaway 1 (tp up to the GPUs of a node, stages to reach further), and
@@ -36,10 +35,10 @@ using CostFiles = std::map<std::int32_t, std::filesystem::path>;
 /// and without it.
 [[nodiscard]] std::vector<ParallelGrid> small_changes(const ParallelGrid& grid,
                                                       const RunConfig& config,
-                                                      const DecoderShape& shape);
+                                                      const Decoder& shape);
 
 /// The question for these steps. Layers are shared out to stages for the first step.
-[[nodiscard]] LayoutQuestion configured_layouts(const RunConfig& config, const DecoderShape& shape,
+[[nodiscard]] LayoutQuestion configured_layouts(const RunConfig& config, const Decoder& shape,
                                                 std::vector<SequenceLengths> steps,
                                                 std::vector<ParallelGrid> layouts,
                                                 const CostFiles& files);

@@ -4,7 +4,7 @@
 
 namespace slimpack {
 
-void require_positions(const RunConfig& config, const ModelShape& shape) {
+void require_positions(const RunConfig& config, const Decoder& shape) {
   if (config.data.context > shape.max_positions)
     invalid_input(
         "data.context is {} tokens, {} allows max_position_embeddings = {}; lower data.context, or "
@@ -12,8 +12,8 @@ void require_positions(const RunConfig& config, const ModelShape& shape) {
         config.data.context.count(), config.model.config.string(), shape.max_positions.count());
 }
 
-ModelShape trained_model(const RunConfig& config) {
-  ModelShape shape = read_model_shape(config.model.config);
+Decoder trained_model(const RunConfig& config) {
+  Decoder shape = read_decoder(config.model.config);
   require_positions(config, shape);
   if (config.parallel.zero != 1)
     invalid_input(
@@ -34,8 +34,8 @@ PlannableModel planned_model(const RunConfig& config, std::string_view config_js
   return model;
 }
 
-ModelShape measured_shape(const RunConfig& config, const PlannableModel& model) {
-  if (model.shape.kinds.empty()) return model.shape;
+Decoder measured_shape(const RunConfig& config, const PlannableModel& model) {
+  if (model.shape.config.empty()) return model.shape;
   invalid_input(
       "{}: this version has no such layers to measure; fit, plan and compare tell its times from "
       "[hardware]",

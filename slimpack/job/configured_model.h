@@ -3,17 +3,17 @@
 
 #include <string_view>
 
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
 /// Throws InvalidInput for a context beyond the model's positions.
-void require_positions(const RunConfig& config, const ModelShape& shape);
+void require_positions(const RunConfig& config, const Decoder& shape);
 
 /// The model, for training. Throws InvalidInput for a model or a sharing of its state that cannot
 /// be trained, and for a context beyond its positions.
-[[nodiscard]] ModelShape trained_model(const RunConfig& config);
+[[nodiscard]] Decoder trained_model(const RunConfig& config);
 
 /// The model, for planning steps. Allows features that cannot be trained if their cost is known,
 /// and lists them. Throws InvalidInput otherwise as trained_model.
@@ -23,6 +23,6 @@ void require_positions(const RunConfig& config, const ModelShape& shape);
 
 /// The shape of a planned model whose layers PackFlow can run and so measure. Throws InvalidInput
 /// for others.
-[[nodiscard]] ModelShape measured_shape(const RunConfig& config, const PlannableModel& model);
+[[nodiscard]] Decoder measured_shape(const RunConfig& config, const PlannableModel& model);
 
 }  // namespace slimpack

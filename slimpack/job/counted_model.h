@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

@@ -8,7 +8,7 @@
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/planner/planner.h"
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

@@ -137,14 +137,15 @@ std::optional<FitReport> with_higher_cap(const FitReport& wish) {
 }
 
 /// Divisors of this are the numbers of tensor-parallel ranks that share heads and experts evenly.
-std::int64_t shared_evenly(const DecoderShape& shape) {
-  std::int64_t divisible = shape.num_heads;
-  for (const LayerShape& layer : shape.kinds) divisible = std::gcd(divisible, layer.experts);
+std::int64_t shared_evenly(const Decoder& shape) {
+  std::int64_t divisible = 0;
+  for (const LayerShape& layer : shape.kinds)
+    divisible = std::gcd(std::gcd(divisible, layer.num_heads), layer.experts);
   return divisible;
 }
 
 FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
-  return {static_cast<std::int32_t>(cost.shape.num_layers), shared_evenly(cost.shape),
+  return {static_cast<std::int32_t>(cost.shape.num_layers()), shared_evenly(cost.shape),
           std::max(question.most_tp, question.job.grid.tp), !cost.merge.empty(),
           known_recomputations(cost)};
 }

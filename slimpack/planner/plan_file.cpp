@@ -39,9 +39,9 @@ bool splits_backward(const Schedule& schedule) {
 
 void require_consistent(const PlanFile& file, std::string_view origin) {
   const StepPlan& plan = file.step.plan;
-  if (plan.layout.layer_begin.back() != file.cost.shape.num_layers)
+  if (plan.layout.layer_begin.back() != file.cost.shape.num_layers())
     invalid_input("{}: the plan divides {} layers, its cost model has {}; plan again", origin,
-                  plan.layout.layer_begin.back(), file.cost.shape.num_layers);
+                  plan.layout.layer_begin.back(), file.cost.shape.num_layers());
   require_valid_schedules(plan, file.step.schedules, origin);
   if (file.cost.weight_gradient == EdgeTime() &&
       std::ranges::any_of(file.step.schedules, splits_backward))

@@ -23,11 +23,11 @@ struct LayerPolicy {
 LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequences,
                          const Costs& known, Recompute recompute) {
   const RecomputingCosts cost = with_recompute(known, recompute);
-  const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
+  const auto layers = static_cast<std::size_t>(cost.shape.num_layers());
   const std::vector<std::int64_t> of_kind = cost.shape.count_kinds(0, layers);
   LayerPolicy policy{recompute};
   for (std::int32_t layer = 0, seen = 0; seen < std::ssize(of_kind); ++layer) {
-    const std::size_t kind = cost.shape.kind_of(static_cast<std::size_t>(layer));
+    const std::size_t kind = cost.shape.kind_of_layer[static_cast<std::size_t>(layer)];
     if (kind != static_cast<std::size_t>(seen)) continue;  // kinds are counted as they come
     ++seen;
     const double share = static_cast<double>(of_kind[kind]) / static_cast<double>(layers);
@@ -81,7 +81,7 @@ std::vector<std::int32_t> mixed_layers(const StageLayout& layout, std::int32_t m
 /// running forward again, which MicroPacks without a pair do: measurements may say otherwise of a
 /// term. Where a forward is left to its backward, that backward has both.
 Costs cheapest_graphs(Costs cost, std::span<const Recompute> allowed) {
-  for (std::size_t kind = 0; kind < cost.shape.num_kinds(); ++kind) {
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     const LayerCosts& again = layer_costs(cost, kind);
     AutogradLayer& layer = cost.autograd->layers[kind];
     PackCost forward = again.forward, backward = again.backward;
@@ -102,7 +102,7 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
                                                const Choices& choices, const Costs& cost) {
   std::vector<RecomputeChoice> out;
   std::vector<LayerPolicy> policies;
-  const auto layers = static_cast<std::size_t>(cost.shape.num_layers);
+  const auto layers = static_cast<std::size_t>(cost.shape.num_layers());
   const WholeSequences sequences(lengths);
   for (const Recompute recompute : choices.recompute)
     policies.push_back(layer_policy(job.layout, sequences, cost, recompute));

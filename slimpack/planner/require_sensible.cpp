@@ -38,7 +38,7 @@ void require_speed(const Job& job) {
 void require_times(const Job& job, const SequenceLengths& lengths, const Costs& known) {
   constexpr double kLongest = 0x1p53;  // ns: 104 days, the end of every timeline
   const RecomputingCosts cost{known};
-  const StageLayout one{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
+  const StageLayout one{{0, static_cast<std::int32_t>(cost.shape.num_layers())}};
   double slowest = 1;
   for (const std::vector<double>& speeds : job.speed)
     for (const double speed : speeds) slowest = std::min(slowest, speed);

@@ -28,9 +28,9 @@ std::string layers_text(const StageLayout& layout) {
   return text;
 }
 
-/// Of models beyond ModelShape the family is not known.
-std::string model_text(const DecoderShape& shape) {
-  const bool known = shape.kinds.empty() && !shape.edges;
+/// Only models that this version trains have a family.
+std::string model_text(const Decoder& shape) {
+  const bool known = shape.config.empty();
   return fmt::format("{}{} parameters", known ? fmt::format("{}, ", to_string(shape.family)) : "",
                      human_count(static_cast<double>(shape.parameters())));
 }

@@ -98,7 +98,7 @@ bool BoundTimes::may_skip(std::int32_t s, Pass pass) const {
 
 double BoundTimes::transfer(Tokens tokens, std::size_t k) const {
   const auto bytes =
-      static_cast<double>(cost_.shape.hidden_size * element_bytes(cost_.dtype) * tokens.count());
+      static_cast<double>(cost_.shape.hidden_size() * element_bytes(cost_.dtype) * tokens.count());
   // While a message travels, its ranks may run E, H and G.
   if (job_.layout.spread_vocabulary) return 0;
   return cost_.transfer_latency +

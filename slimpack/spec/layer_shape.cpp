@@ -1,7 +1,10 @@
 #include "slimpack/spec/layer_shape.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "slimpack/base/error.h"
 
 namespace slimpack {
 
@@ -57,17 +60,24 @@ std::int64_t LayerShape::active_parameters() const {
   return layer_parameters(*this, experts_per_token);
 }
 
-LayerShape layer_shape(const ModelShape& shape) {
-  return {.hidden_size = shape.hidden_size,
-          .num_heads = shape.num_heads,
-          .num_kv_heads = shape.num_kv_heads,
-          .head_dim = shape.head_dim,
-          .value_dim = shape.head_dim,
-          .qk_norm = shape.qk_norm ? QkNorm::kPerHead : QkNorm::kNone,
-          .qkv_bias = shape.qkv_bias,
-          .output_bias = shape.output_bias,
-          .dense_width = shape.intermediate_size,
-          .mlp_bias = shape.mlp_bias};
+LayerShape tensor_parallel_part(const LayerShape& layer, std::int32_t tp) {
+  const auto require_divides = [tp](std::int64_t count, std::string_view what) {
+    if (tp < 1 || count % tp != 0)
+      invalid_input("parallel.tp is {}, must divide the model's {} {}; use a divisor", tp, count,
+                    what);
+  };
+  require_divides(layer.num_heads, "attention heads");
+  require_divides(layer.dense_width, "columns of the MLP (intermediate_size)");
+  if (layer.num_kv_heads % tp != 0 && tp % layer.num_kv_heads != 0)
+    invalid_input(
+        "parallel.tp is {}, must divide the model's {} key/value heads or be a multiple of them; "
+        "use such a number",
+        tp, layer.num_kv_heads);
+  LayerShape part = layer;
+  part.num_heads /= tp;
+  part.num_kv_heads = std::max<std::int64_t>(1, layer.num_kv_heads / tp);
+  part.dense_width /= tp;
+  return part;
 }
 
 std::vector<std::string> layer_errors(const LayerShape& s) {

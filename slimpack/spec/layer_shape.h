@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/spec/model_shape.h"
-
 namespace slimpack {
 
 /// Norms of queries and keys before rope.
@@ -50,6 +48,7 @@ struct LayerShape {
   std::int64_t counted_parameters = 0;
   std::int64_t counted_weights = 0;
 
+  [[nodiscard]] bool has_qk_norm() const { return qk_norm != QkNorm::kNone; }
   [[nodiscard]] std::int64_t q_width() const { return num_heads * head_dim; }
   [[nodiscard]] std::int64_t k_width() const { return num_kv_heads * head_dim; }
   [[nodiscard]] std::int64_t v_width() const { return num_kv_heads * value_dim; }
@@ -70,8 +69,9 @@ struct LayerShape {
   bool operator==(const LayerShape&) const = default;
 };
 
-/// A layer of a model that can be trained.
-[[nodiscard]] LayerShape layer_shape(const ModelShape& shape);
+/// What one of `tp` tensor-parallel ranks has of a layer; tensor_parallel_part of a Decoder has the
+/// rules.
+[[nodiscard]] LayerShape tensor_parallel_part(const LayerShape& layer, std::int32_t tp);
 
 /// One line per broken rule: sizes within bounds, so that no product overflows.
 [[nodiscard]] std::vector<std::string> layer_errors(const LayerShape& layer);

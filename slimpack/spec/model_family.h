@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 

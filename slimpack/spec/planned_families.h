@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "slimpack/base/json_fields.h"
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 
@@ -18,7 +18,7 @@ namespace slimpack {
 /// Missing fields have the family's defaults in transformers. Throws InvalidInput that names
 /// `origin` and the field: for sizes out of bounds, and together for all features whose cost is not
 /// known (unsupported_features).
-[[nodiscard]] DecoderShape decoder_shape_from_json(const nlohmann::json& config,
-                                                   const std::string& origin);
+[[nodiscard]] Decoder planned_decoder_from_json(const nlohmann::json& config,
+                                                const std::string& origin);
 
 }  // namespace slimpack

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "slimpack/base/json_fields.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 

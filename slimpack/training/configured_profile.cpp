@@ -12,7 +12,7 @@
 
 namespace slimpack {
 
-ProfileOptions configured_profile(const RunConfig& config, const ModelShape& shape, bool gpu_each,
+ProfileOptions configured_profile(const RunConfig& config, const Decoder& shape, bool gpu_each,
                                   std::optional<std::int32_t> neighbours) {
   const ParallelConfig& p = config.parallel;
   ProfileOptions options;
@@ -34,8 +34,9 @@ ProfileOptions configured_profile(const RunConfig& config, const ModelShape& sha
   options.tp = p.tp;
   options.device = find_device(config.train.device);
   if (options.gpu) {
-    const KernelChoice kernel = attention_kernel(
-        options.device, options.dtype, attention_heads(tensor_parallel_part(shape, p.tp)));
+    const KernelChoice kernel =
+        attention_kernel(options.device, options.dtype,
+                         attention_heads(tensor_parallel_part(shape.kinds.front(), p.tp)));
     if (kernel.flash_release > 0) options.gpu->flash_attention = kernel.flash_release;
     options.gpu->fused_kernels = fused::are_there_on(options.device);
   }

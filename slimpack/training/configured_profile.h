@@ -7,7 +7,7 @@
 #include <string>
 
 #include "slimpack/packflow/profile/profile.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -17,7 +17,7 @@ namespace slimpack {
 /// suffice. `neighbours`: the ranks of the job on this machine, which share its memory unless each
 /// has a GPU; absent = all ranks. Throws InvalidInput if there is no such device.
 [[nodiscard]] ProfileOptions configured_profile(
-    const RunConfig& config, const ModelShape& shape, bool gpu_each = false,
+    const RunConfig& config, const Decoder& shape, bool gpu_each = false,
     std::optional<std::int32_t> neighbours = std::nullopt);
 
 /// Measures, which takes some seconds. Gives `tell` a line at the start, and a warning if the fit

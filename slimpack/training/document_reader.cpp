@@ -14,7 +14,7 @@ SequenceLengths lengths_of(std::span<const DocumentSequence> sequences) {
   return lengths;
 }
 
-DocumentReader::DocumentReader(std::filesystem::path prefix, const ModelShape& shape,
+DocumentReader::DocumentReader(std::filesystem::path prefix, const Decoder& shape,
                                std::filesystem::path model)
     : prefix_(std::move(prefix)),
       model_(std::move(model)),

@@ -9,7 +9,7 @@
 #include "slimpack/data/sequences.h"
 #include "slimpack/data/token_range.h"
 #include "slimpack/packflow/step/stage_step.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
@@ -20,8 +20,7 @@ namespace slimpack {
 class DocumentReader {
  public:
   /// `model` is the file that `shape` came from. Throws InvalidInput as IndexedDataset::open.
-  DocumentReader(std::filesystem::path prefix, const ModelShape& shape,
-                 std::filesystem::path model);
+  DocumentReader(std::filesystem::path prefix, const Decoder& shape, std::filesystem::path model);
 
   [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
 

@@ -44,7 +44,7 @@ std::vector<Sequences> batches_of(const Sequences& sequences, Tokens at_most) {
 
 }  // namespace
 
-Evaluation::Evaluation(const RunConfig& config, const ModelShape& shape, const StepPlanner& planner,
+Evaluation::Evaluation(const RunConfig& config, const Decoder& shape, const StepPlanner& planner,
                        const JobAgreement& agreement)
     : reader_(config.evaluation.prefix, shape, config.model.config) {
   const Sequences sequences = first_sequences(

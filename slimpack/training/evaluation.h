@@ -29,7 +29,7 @@ class Evaluation {
  public:
   /// Reads every token once. Throws InvalidInput for an unusable dataset, for one without any
   /// target within evaluation.tokens, and for documents that do not fit.
-  Evaluation(const RunConfig& config, const ModelShape& shape, const StepPlanner& planner,
+  Evaluation(const RunConfig& config, const Decoder& shape, const StepPlanner& planner,
              const JobAgreement& agreement);
 
   /// Does not change the engine's parameters. An exception of `before_batch` ends the evaluation.

@@ -44,7 +44,7 @@ std::string setting_that_differs(const std::string& theirs, const std::string& o
 
 /// Why the costs are not those of a profile with these options here; empty = they are.
 std::string difference(const Costs& cost, const ProfileOptions& options) {
-  DecoderShape shape = options.shape;
+  Decoder shape = options.shape;
   shape.rope_scaling = cost.shape.rope_scaling;  // which changes no cost
   if (cost.measured_on != measured_here(options.device)) return "it is of another machine or torch";
   if (cost.shape != shape) return "it is of another model";

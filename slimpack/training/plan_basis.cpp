@@ -35,7 +35,7 @@ std::int32_t processes_here(JobProcess& process) {
 
 /// Kept ones, else measured by all processes together; threads of this one stand for the ranks if
 /// it is alone.
-Costs measured(const RunConfig& config, const ModelShape& shape, const JobAgreement& agreement,
+Costs measured(const RunConfig& config, const Decoder& shape, const JobAgreement& agreement,
                TrainingListener& listener, const std::filesystem::path& kept) {
   std::optional<std::int32_t> neighbours;
   if (!agreement.alone()) neighbours = processes_here(*agreement.process());
@@ -83,7 +83,7 @@ PlanBasis basis_from_json(const std::string& text, const std::string& origin) {
 
 }  // namespace
 
-PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
+PlanBasis choose_plan_basis(const RunConfig& config, const Decoder& shape,
                             const TrainingStart& start, const RunState* saved,
                             const SequenceLengths& lengths, const JobAgreement& agreement,
                             TrainingListener& listener, const PlanSettings& settings) {

@@ -7,7 +7,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/planner/search_options.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/job_agreement.h"
 #include "slimpack/training/run_state.h"
@@ -35,7 +35,7 @@ struct PlanBasis {
 /// else measured ones, and the layout that balances `lengths`, those of the first step. All
 /// processes measure together; the first one decides, and the others receive the result. What
 /// several processes measure is not kept: it depends on what connects them.
-[[nodiscard]] PlanBasis choose_plan_basis(const RunConfig& config, const ModelShape& shape,
+[[nodiscard]] PlanBasis choose_plan_basis(const RunConfig& config, const Decoder& shape,
                                           const TrainingStart& start, const RunState* saved,
                                           const SequenceLengths& lengths,
                                           const JobAgreement& agreement, TrainingListener& listener,

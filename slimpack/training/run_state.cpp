@@ -49,13 +49,13 @@ std::string checksum_of_all(const Range& values) {
 
 }  // namespace
 
-RunSettings run_settings(const RunConfig& config, const ModelShape& shape,
+RunSettings run_settings(const RunConfig& config, const Decoder& shape,
                          const std::vector<Tokens>& lengths) {
   RunSettings settings;
   for (const ConfigField& field : config_fields())
     if (changes_the_result(field))
       settings[fmt::format("{}.{}", field.section, field.key)] = field.print(config);
-  const std::string model = model_shape_to_json(shape, hugging_face_name(Dtype::kFp32));
+  const std::string model = decoder_to_json(shape, hugging_face_name(Dtype::kFp32));
   settings["model.config"] = fmt::format("a model with checksum {}", checksum_of_all(model));
   settings["data.prefix"] = fmt::format("{} documents, lengths with checksum {}", lengths.size(),
                                         checksum_of_all(lengths));

@@ -11,7 +11,7 @@
 #include "slimpack/data/sampler.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -24,7 +24,7 @@ class JsonFields;
 using RunSettings = std::map<std::string, std::string>;
 
 /// The settings of this run. `lengths`: of the dataset's documents.
-[[nodiscard]] RunSettings run_settings(const RunConfig& config, const ModelShape& shape,
+[[nodiscard]] RunSettings run_settings(const RunConfig& config, const Decoder& shape,
                                        const std::vector<Tokens>& lengths);
 
 struct RunState {

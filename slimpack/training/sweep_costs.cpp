@@ -20,7 +20,7 @@ bool alike(const ProfileOptions& a, const ProfileOptions& b) {
 }  // namespace
 
 Costs SweepCosts::of(const RunConfig& config) {
-  const ModelShape shape = trained_model(config);
+  const Decoder shape = trained_model(config);
   if (auto known = configured_cost(config, shape)) return *std::move(known);
   ProfileOptions options = configured_profile(config, shape);
   for (const auto& [other, cost] : measured_)

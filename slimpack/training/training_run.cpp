@@ -49,19 +49,19 @@ const RunConfig& require_trainable(const RunConfig& config, bool alone) {
   return config;
 }
 
-ModelShape checked_shape(const RunConfig& config) {
-  ModelShape shape = trained_model(config);
+Decoder checked_shape(const RunConfig& config) {
+  Decoder shape = trained_model(config);
   const ParallelConfig& p = config.parallel;
-  if (p.stages_per_rank > 1 && std::int64_t{p.pp} * p.stages_per_rank > shape.num_layers)
+  if (p.stages_per_rank > 1 && std::int64_t{p.pp} * p.stages_per_rank > shape.num_layers())
     invalid_input(
         "parallel.pp × stages_per_rank is {} × {} stages, the model has {} layers; a stage needs "
         "at least one: lower one of the two",
-        p.pp, p.stages_per_rank, shape.num_layers);
-  if (p.pp > shape.num_layers)
+        p.pp, p.stages_per_rank, shape.num_layers());
+  if (p.pp > shape.num_layers())
     invalid_input(
         "parallel.pp is {}, the model has {} layers; a stage needs at least one: lower "
         "parallel.pp",
-        p.pp, shape.num_layers);
+        p.pp, shape.num_layers());
   static_cast<void>(tensor_parallel_part(shape, p.tp));  // throws for a bad tp
   return shape;
 }
@@ -87,7 +87,7 @@ std::optional<LinkUse> configured_links(const RunConfig& config) {
 }
 
 /// An engine with the weights from which the run starts.
-std::unique_ptr<Engine> make_engine(const RunConfig& config, const ModelShape& shape,
+std::unique_ptr<Engine> make_engine(const RunConfig& config, const Decoder& shape,
                                     const StageLayout& layout, const TrainingStart& start,
                                     const JobAgreement& agreement) {
   auto engine = std::make_unique<Engine>(
@@ -152,7 +152,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
       given_weights_(given_weights(start)),
       progress_{.steps = start.checkpoint ? start.checkpoint->state.steps : 0},
       limits_(config_.train, progress_.steps) {
-  const ModelShape shape = checked_shape(config_);
+  const Decoder shape = checked_shape(config_);
   DocumentReader reader(config_.data.prefix, shape, config_.model.config);
   const std::optional<RunState> saved = saved_state(start);
   origin_ = origin_of(run_settings(config_, shape, reader.dataset().lengths()), saved, start);

@@ -15,7 +15,7 @@ namespace slimpack::testing {
 inline RecomputingCosts round_cost() {
   RecomputingCosts cost;
   cost.shape = small_gqa();
-  cost.shape.num_layers = 4;
+  cost.shape.set_layers(4);
   cost.forward = {1000, 10, 20, 1, 0.5};
   cost.backward = {2000, 20, 40, 2.5, 1};
   cost.embedding_forward = {100, 5};

@@ -129,7 +129,7 @@ RC_GTEST_PROP(SlimPipeBaseline, OrdersOfPackedTailsAreCorrectWithOneStageARankAn
   const auto lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 80))));
   RecomputingCosts cost = testing::round_cost();
-  cost.shape.num_layers = 8;
+  cost.shape.set_layers(8);
   const std::int32_t ranks = *rc::gen::inRange(2, 5);
   const std::int32_t stages_per_rank = *rc::gen::inRange(1, 3);
   const StageLayout layout = layout_of(ranks, stages_per_rank);

@@ -80,7 +80,7 @@ rc::Gen<CutProblem> problems(int granules, int packs) {
     problem.packs = *any_of(1, packs);
     problem.layout.layer_begin.resize(static_cast<std::size_t>(1 + *any_of(1, 5)));
     std::iota(problem.layout.layer_begin.begin(), problem.layout.layer_begin.end(), 0);
-    problem.cost.shape.num_layers = problem.layout.layer_begin.back();
+    problem.cost.shape.set_layers(problem.layout.layer_begin.back());
     const Tokens window = problem.grid * *any_of(0, 2) - Tokens(*any_of(0, 1));
     problem.cost.forward = drawn_time(std::max(window, Tokens(0)));
     problem.cost.backward = drawn_time(std::max(window, Tokens(0)));

@@ -42,13 +42,13 @@ HardwareSpec round_hardware() {
 }
 
 /// Llama-2-70B's layer: hidden 8,192, 64 query heads and 8 key heads of 128, 80 layers.
-ModelShape llama2_70b() {
-  ModelShape shape = llama2_7b();
-  shape.hidden_size = 8192;
-  shape.intermediate_size = 28672;
-  shape.num_layers = 80;
-  shape.num_heads = 64;
-  shape.num_kv_heads = 8;
+Decoder llama2_70b() {
+  Decoder shape = llama2_7b();
+  shape.kinds[0].hidden_size = 8192;
+  shape.kinds[0].dense_width = 28672;
+  shape.set_layers(80);
+  shape.kinds[0].num_heads = 64;
+  shape.kinds[0].num_kv_heads = 8;
   return shape;
 }
 
@@ -117,7 +117,7 @@ bool is_speed(std::string_view figure) {
 RC_GTEST_PROP(CostFromHardware, TakesNoLongerOnAFasterMachine, ()) {
   const double factor = std::exp(*rc::gen::inRange(1, 200) / 20.0);  // 1.05 to 22,026
   const std::int32_t tp = *rc::gen::element(1, 2, 8);
-  const ModelShape shape = *rc::gen::element(llama2_7b(), llama2_70b());
+  const Decoder shape = *rc::gen::element(llama2_7b(), llama2_70b());
   HardwareSpec base;
   base.ranks_per_node = *rc::gen::element(1, 4, 8);
   // Machines of any balance, not only today's.
@@ -167,9 +167,9 @@ TEST(CostFromHardware, FindsElementwiseWorkInWhatItMoves) {
   EXPECT_DOUBLE_EQ(four.elementwise.per_token, one.elementwise.per_token / 4);
   // fp64 has numbers of 8 bytes. Of a narrow layer they would be most of the products: a tenth of
   // these at most.
-  ModelShape narrow = llama2_7b();
-  narrow.hidden_size = narrow.intermediate_size = 256;
-  narrow.num_heads = narrow.num_kv_heads = 2;
+  Decoder narrow = llama2_7b();
+  narrow.kinds[0].hidden_size = narrow.kinds[0].dense_width = 256;
+  narrow.kinds[0].num_heads = narrow.kinds[0].num_kv_heads = 2;
   const Costs tenth = cost_from_hardware(narrow, Dtype::kFp64, hardware);
   EXPECT_DOUBLE_EQ(tenth.elementwise.per_token, 0.1 * 2 * tenth.weight_gradient.per_token);
 }
@@ -177,7 +177,7 @@ TEST(CostFromHardware, FindsElementwiseWorkInWhatItMoves) {
 TEST(CostFromHardware, OnAGpuFollowsTheKernelsOfTheBuild) {
   HardwareSpec hardware = round_hardware();
   hardware.linear_half_rows = 100;
-  const auto on_gpu = [&](bool fused, ModelShape shape = llama2_7b(), Dtype dtype = Dtype::kBf16) {
+  const auto on_gpu = [&](bool fused, Decoder shape = llama2_7b(), Dtype dtype = Dtype::kBf16) {
     hardware.fused_kernels = fused;
     return with_gpu(cost_from_hardware(shape, dtype, hardware), hardware);
   };
@@ -195,8 +195,8 @@ TEST(CostFromHardware, OnAGpuFollowsTheKernelsOfTheBuild) {
                    block / 4096 - block / 16384);
   EXPECT_EQ(fused.head_backward.per_pack, libtorch.head_backward.per_pack);
   // Norms of q and k are libtorch's; so is everything of wider numbers.
-  ModelShape normalised = llama2_7b();
-  normalised.qk_norm = true;
+  Decoder normalised = llama2_7b();
+  normalised.kinds[0].qk_norm = QkNorm::kPerHead;
   EXPECT_EQ(on_gpu(true, normalised).elementwise, anywhere.elementwise);
   Costs fp32 = on_gpu(true, llama2_7b(), Dtype::kFp32);
   fp32.gpu.reset();
@@ -207,7 +207,7 @@ TEST(CostFromHardware, CarriesWhatTheSpecificationStates) {
   Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
   EXPECT_EQ(cost.source, "hardware: round");
   EXPECT_EQ(cost.dtype, Dtype::kBf16);
-  EXPECT_EQ(cost.shape, DecoderShape(llama2_7b()));
+  EXPECT_EQ(cost.shape, llama2_7b());
   EXPECT_EQ(cost.tp, 1);
   EXPECT_EQ(cost.memory, Bytes(1000));
   EXPECT_EQ(cost.peak_flops, 1000e12);
@@ -305,7 +305,7 @@ TEST(CostFromHardware, RecomputesWithTheWeightsOfTheProductsThatItRepeats) {
 }
 
 TEST(CostFromHardware, SharesTheWorkAmongTensorParallelRanks) {
-  const ModelShape shape = llama2_70b();
+  const Decoder shape = llama2_70b();
   const Costs one = cost_from_hardware(shape, Dtype::kBf16, round_hardware());
   const Costs eight = cost_from_hardware(shape, Dtype::kBf16, round_hardware(), 8);
   EXPECT_EQ(eight.tp, 8);

@@ -63,9 +63,9 @@ TEST(Costs, OneStageHoldsEmbeddingAndHead) {
 
 TEST(Costs, StepEndCountsTheParametersOfEachStage) {
   RecomputingCosts cost{round_model()};
-  const ModelShape& s = cost.shape;
+  const Decoder& s = cost.shape;
   // Embedding and head 50·20 = 1000 each, the final norm 20, two nanoseconds per parameter.
-  const std::int64_t layer = s.layer_parameters();
+  const std::int64_t layer = s.kinds[0].parameters();
   EXPECT_EQ(task_times(cost, StageLayout{{0, 1, 3}}, {}).step_end,
             (std::vector{Nanos(2 * (layer + 1000)), Nanos(2 * (2 * layer + 1020))}));
   EXPECT_EQ(task_times(cost, StageLayout{{0, 3}}, {}).step_end,
@@ -96,7 +96,7 @@ double heaviest_stage(const RecomputingCosts& cost, const StageLayout& layout,
 /// The least heaviest stage over every way to place the remaining cuts.
 double lightest_layout(const RecomputingCosts& cost, const SequenceLengths& lengths,
                        StageLayout layout, std::int32_t stages) {
-  const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
+  const auto layers = static_cast<std::int32_t>(cost.shape.num_layers());
   if (layout.stages() + 1 == stages) {
     layout.layer_begin.push_back(layers);
     return heaviest_stage(cost, layout, lengths);
@@ -113,8 +113,8 @@ double lightest_layout(const RecomputingCosts& cost, const SequenceLengths& leng
 
 RC_GTEST_PROP(BalancedLayout, IsAsLightAsTheBestOfAllCuts, ()) {
   RecomputingCosts cost{round_model()};
-  cost.shape.num_layers = *rc::gen::inRange(1, 11);
-  const auto layers = static_cast<std::int32_t>(cost.shape.num_layers);
+  cost.shape.set_layers(*rc::gen::inRange(1, 11));
+  const auto layers = static_cast<std::int32_t>(cost.shape.num_layers());
   const auto stages = *rc::gen::inRange<std::int32_t>(1, std::min(layers, 6) + 1);
   cost.embedding_forward.per_token = *rc::gen::inRange(0, 300);
   cost.embedding_backward.per_token = *rc::gen::inRange(0, 300);
@@ -154,7 +154,7 @@ TEST(BalancedLayout, BalancesRanksThenTheirStages) {
   // fuller stages. Stages 0 and 2 have three layers each, 1 and 3 two and three.
   Costs cost;
   cost.shape = small_gqa();
-  cost.shape.num_layers = 11;
+  cost.shape.set_layers(11);
   cost.forward.per_token = 1;
   cost.backward.per_token = 2;
   cost.head_backward.per_token = 6;
@@ -167,7 +167,7 @@ TEST(BalancedLayout, GivesALastStageThatRunsBackwardAloneMoreLayers) {
   // 5 are 10; 4 on the first stage would be 12.
   Costs cost;
   cost.shape = small_gqa();
-  cost.shape.num_layers = 8;
+  cost.shape.set_layers(8);
   cost.forward.per_token = 1;
   cost.backward.per_token = 2;
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2), (StageLayout{{0, 4, 8}}));
@@ -178,7 +178,7 @@ TEST(BalancedLayout, GivesALastStageThatRunsBackwardAloneMoreLayers) {
 TEST(BalancedLayout, SpreadsLayersEvenlyWhenNothingCostsAnything) {
   Costs cost;
   cost.shape = small_gqa();
-  cost.shape.num_layers = 8;
+  cost.shape.set_layers(8);
   EXPECT_EQ(balanced_layout(cost, {}, 4).layer_begin, (std::vector<std::int32_t>{0, 2, 4, 6, 8}));
 }
 

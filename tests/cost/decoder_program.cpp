@@ -10,11 +10,11 @@ using namespace slimpack;
 int main(int argc, char** argv) {
   try {
     if (argc != 3) invalid_input("usage: decoder_program config.json TOKENS");
-    const DecoderShape shape = read_plannable_model(argv[1]).shape;
+    const Decoder shape = read_plannable_model(argv[1]).shape;
     const Tokens tokens(std::stoll(argv[2]));
     const Slice whole{SequenceId(), Tokens(0), tokens};
     Flops linear = head_flops(shape, tokens, Pass::kForward), attention;
-    const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers));
+    const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers()));
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
       const LayerShape layer = shape.layer(kind);
       const Tokens window(layer.window);

@@ -74,8 +74,9 @@ TEST(ExchangeCosts, CountBytesOfQueriesKeysAndResults) {
   // Far more than attention takes, so that only transfers and the 8 pairs count: 8 + there + back
   // - 42. There 4 queries and 2 keys and values, back 4 outputs and log-sum-exps.
   Exchanged exchanged(0, 1000);
-  const ModelShape& shape = exchanged.cost.shape;
-  const std::int64_t q = 4 * shape.q_width(), k = 4 * shape.kv_width(), lse = 4 * shape.num_heads;
+  const Decoder& shape = exchanged.cost.shape;
+  const std::int64_t q = 4 * shape.kinds[0].q_width(), k = 4 * shape.kinds[0].k_width(),
+                     lse = 4 * shape.kinds[0].num_heads;
   EXPECT_EQ(exchanged.change(Pass::kForward).giver,
             8 + 1000 * (4 * q + 2 * 2 * k) + 1000 * 4 * (q + lse) - 42);
   // Backward, at 84 ns: there also outputs, their gradients and log-sum-exps, back the gradients.

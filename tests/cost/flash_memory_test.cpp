@@ -14,11 +14,11 @@ namespace {
 /// Four query heads of 64, two of keys, in bf16: 512 bytes of a token's queries, 256 of its keys,
 /// 16 of its log-sum-exps; on ten multiprocessors.
 LayerWidths widths() {
-  ModelShape shape = testing::llama2_7b();
-  shape.num_heads = 4;
-  shape.num_kv_heads = 2;
-  shape.head_dim = 64;
-  LayerWidths w(shape, Dtype::kBf16);
+  Decoder shape = testing::llama2_7b();
+  shape.kinds[0].num_heads = 4;
+  shape.kinds[0].num_kv_heads = 2;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 64;
+  LayerWidths w(shape.kinds[0], Dtype::kBf16);
   w.multiprocessors = 10;
   return w;
 }
@@ -38,12 +38,12 @@ TEST(FlashMemory, OfABackwardCallIsThatOfLibtorchsKernel) {
   w.shape.num_kv_heads = 4;
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'179'648 + 10'944);
   // Heads of 72 are padded to 96: 3 · 384 · 4 · 96 · 4.
-  w.shape.head_dim = 72;
+  w.shape.head_dim = w.shape.value_dim = 72;
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'769'472 + 10'944);
 }
 
 /// Bytes that the library of FlashAttention-4 asks for, with `sequences` alike ones.
-std::int64_t fa4_workspace(const ModelShape& shape, std::int32_t sequences, std::int32_t queries,
+std::int64_t fa4_workspace(const LayerShape& shape, std::int32_t sequences, std::int32_t queries,
                            std::int32_t keys, const Fa4Tiles& tiles) {
   const auto rows = [&](std::int32_t count, std::int32_t heads) {
     return Fa4Rows{nullptr, count, heads, 0, 0};
@@ -83,7 +83,7 @@ TEST(FlashMemory, OfHopperKernelsIsTheirWorkspaceAndTheLogSumExp) {
     }
   };
   expect_near({64, 128, 128}, 0.002);
-  w.shape.head_dim = 128;
+  w.shape.head_dim = w.shape.value_dim = 128;
   expect_near({128, 64, 128}, 0.002);
   w.shape.num_kv_heads = 4;  // dK and dV have no sums
   expect_near({128, 64, 128}, 0.002);
@@ -102,7 +102,7 @@ TEST(FlashMemory, OfHopperKernelsIsTwelveAndAHalfKilobytesATokenOfASmallModel) {
            static_cast<double>(w.lse);
   };
   EXPECT_NEAR(per_token(), 12'544, 20);
-  w.shape.head_dim = 128;
+  w.shape.head_dim = w.shape.value_dim = 128;
   EXPECT_NEAR(per_token(), 24'832, 40);
 }
 
@@ -161,15 +161,15 @@ TEST(FlashMemory, CanBeLeftOutToSayWhatItAdds) {
 
 TEST(FlashMemory, IsCountedOnGpusThatTheKernelRunsOn) {
   const auto backward = [](Costs cost) {
-    const StageLayout layout{{0, static_cast<std::int32_t>(cost.shape.num_layers)}};
+    const StageLayout layout{{0, static_cast<std::int32_t>(cost.shape.num_layers())}};
     const PackPlan packs{{{{slice(0, 0, 4000)}}, {{slice(0, 4000, 4096)}}},
                          {{{slice(0, 4000, 4096)}}, {{slice(0, 0, 4000)}}}};
     return task_bytes(with_recompute(cost, Recompute::kElementwise), layout, packs, {Tokens(4096)})
         .backward_transient[0][0]
         .count();
   };
-  ModelShape shape = testing::llama2_7b();
-  shape.num_kv_heads = 8;
+  Decoder shape = testing::llama2_7b();
+  shape.kinds[0].num_kv_heads = 8;
   Costs cost;
   cost.shape = shape;
   cost.dtype = Dtype::kBf16;

@@ -24,7 +24,7 @@ const StageLayout kLayout{{0, 1, 2, 3}};
 Costs on_gpus() {
   Costs cost;
   cost.shape = testing::llama2_7b();
-  cost.shape.num_layers = 3;
+  cost.shape.set_layers(3);
   cost.dtype = Dtype::kBf16;
   cost.gpu = GpuMemory{};
   return cost;

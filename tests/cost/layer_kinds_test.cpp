@@ -14,10 +14,10 @@ namespace slimpack {
 namespace {
 
 /// The model with each layer named a kind of its own, all of them alike.
-DecoderShape by_kinds(const ModelShape& model, std::size_t kinds) {
-  DecoderShape shape = model;
-  shape.kinds.assign(kinds, layer_shape(model));
-  for (std::int64_t l = 0; l < model.num_layers; ++l)
+Decoder by_kinds(const Decoder& model, std::size_t kinds) {
+  Decoder shape = model;
+  shape.kinds.assign(kinds, model.kinds[0]);
+  for (std::int64_t l = 0; l < model.num_layers(); ++l)
     shape.kind_of_layer.push_back(static_cast<std::uint8_t>(static_cast<std::size_t>(l) % kinds));
   return shape;
 }
@@ -36,9 +36,9 @@ RC_GTEST_PROP(LayerKinds, ThatAreAlikeCostWhatOneKindCosts, ()) {
   const auto recompute = *rc::gen::container<RecomputeByLayer>(
       3, rc::gen::element(Recompute::kNothing, Recompute::kElementwise, Recompute::kAttention,
                           Recompute::kMlp, Recompute::kFull, Recompute::kOffload));
-  const ModelShape model = testing::small_gqa();
+  const Decoder model = testing::small_gqa();
   const std::int32_t tp = *rc::gen::element(1, 2);
-  const auto costs = [&](const DecoderShape& shape) {
+  const auto costs = [&](const Decoder& shape) {
     return with_recompute(cost_from_hardware(shape, Dtype::kBf16, hardware(), tp, 4), recompute);
   };
   const RecomputingCosts one = costs(model), some = costs(by_kinds(model, 2));
@@ -73,10 +73,10 @@ TEST(LayerKinds, OneAloneCostsWhatAModelThatCanBeTrainedCosts) {
 }
 
 /// Layers of two kinds, the second with so many more rows in its MLP.
-DecoderShape uneven(std::int64_t layers, std::int64_t period, std::int64_t times) {
-  ModelShape model = testing::small_gqa();
-  model.num_layers = layers;
-  DecoderShape shape = by_kinds(model, 2);
+Decoder uneven(std::int64_t layers, std::int64_t period, std::int64_t times) {
+  Decoder model = testing::small_gqa();
+  model.set_layers(layers);
+  Decoder shape = by_kinds(model, 2);
   shape.kinds[1].dense_width *= times;
   for (std::size_t l = 0; l < shape.kind_of_layer.size(); ++l)
     shape.kind_of_layer[l] = l % static_cast<std::size_t>(period) == 0 ? 1 : 0;
@@ -128,8 +128,8 @@ RC_GTEST_PROP(LayerKinds, AreDividedSuchThatTheHeaviestStageIsAsLightAsItCanBe, 
 }
 
 TEST(LayerKinds, ThatAreAlikeGiveLaterStagesTheLayersLeftOver) {
-  ModelShape model = testing::small_gqa();
-  model.num_layers = 11;
+  Decoder model = testing::small_gqa();
+  model.set_layers(11);
   Costs cost = cost_from_hardware(by_kinds(model, 2), Dtype::kBf16, hardware());
   cost.embedding_forward = cost.embedding_backward = cost.head_backward = {};
   EXPECT_EQ(balanced_layout(cost, {Tokens(77)}, 4), (StageLayout{{0, 2, 5, 8, 11}}));
@@ -142,7 +142,7 @@ RC_GTEST_PROP(LayerKinds, OfWhichSomeHaveAWindowTakeTheTimeOfThePairsInIt, ()) {
   for (std::int64_t t = begin; t < end; ++t) pairs += static_cast<double>(std::min(t + 1, window));
   RC_ASSERT(slice(begin, end).window_pairs(Tokens(window)) == pairs);
 
-  DecoderShape shape = by_kinds(testing::small_gqa(), 2);  // layers 0 and 2, and layer 1
+  Decoder shape = by_kinds(testing::small_gqa(), 2);  // layers 0 and 2, and layer 1
   shape.kinds[1].window = window;
   const Costs cost = cost_from_hardware(shape, Dtype::kBf16, hardware());
   const Costs full = cost_from_hardware(testing::small_gqa(), Dtype::kBf16, hardware());
@@ -165,8 +165,8 @@ RC_GTEST_PROP(LayerKinds, OfWhichSomeHaveAWindowTakeTheTimeOfThePairsInIt, ()) {
   }
 }
 
-DecoderShape sparse(std::int64_t shared) {
-  DecoderShape shape = by_kinds(testing::small_gqa(), 1);
+Decoder sparse(std::int64_t shared) {
+  Decoder shape = by_kinds(testing::small_gqa(), 1);
   LayerShape& layer = shape.kinds[0];
   layer.dense_width = shared;
   layer.experts = 8;
@@ -185,7 +185,7 @@ TEST(LayerKinds, WithExpertsSendTokensToThemAndBack) {
   HardwareSpec free = h;
   free.node_link_bytes_per_second = 1e30;
   free.node_link_latency_us = 0;
-  const auto collectives = [&](const DecoderShape& shape, bool backward) {
+  const auto collectives = [&](const Decoder& shape, bool backward) {
     const Costs slow = cost_from_hardware(shape, Dtype::kBf16, h, 2);
     const Costs fast = cost_from_hardware(shape, Dtype::kBf16, free, 2);
     const PackCost& a = backward ? slow.backward : slow.forward;
@@ -202,7 +202,7 @@ TEST(LayerKinds, WithExpertsSendTokensToThemAndBack) {
 }
 
 TEST(LayerKinds, WithExpertsTakeTensorParallelismThatDividesThem) {
-  DecoderShape shape = sparse(0);
+  Decoder shape = sparse(0);
   shape.kinds[0].experts = 3;
   expect_invalid_input([&] { (void)cost_from_hardware(shape, Dtype::kBf16, HardwareSpec{}, 2); },
                        {"tp is 2", "3 experts"});
@@ -211,9 +211,9 @@ TEST(LayerKinds, WithExpertsTakeTensorParallelismThatDividesThem) {
 TEST(LayerKinds, HoldWhatTheirTokensUseAndKeepAllWeights) {
   // Per layer: 8 experts of 3·20·12 and a router of 8·20, where a dense MLP of width 24 = 2·12 has
   // 3·20·24; a token's gate and up are as wide as there.
-  ModelShape dense = testing::small_gqa();
-  dense.intermediate_size = 24;
-  const DecoderShape shape = sparse(0);
+  Decoder dense = testing::small_gqa();
+  dense.kinds[0].dense_width = 24;
+  const Decoder shape = sparse(0);
   EXPECT_EQ(shape.parameters() - dense.parameters(), 3 * (8 * 720 + 160 - 1440));
   EXPECT_EQ(shape.active_parameters() - dense.parameters(), 3 * 160);
   const RecomputingCosts a{cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{})};

@@ -31,7 +31,7 @@ class LayerByLayer {
     for (const Recompute recompute : policies) {
       offloads_before_.push_back(recompute == Recompute::kOffload);
       Costs cost = plain;
-      cost.shape.num_layers = 3;
+      cost.shape.set_layers(3);
       layers_.push_back(
           task_bytes(with_recompute(cost, recompute), {{0, 1, 2, 3}}, packs_, plan.lengths));
     }
@@ -100,12 +100,12 @@ RC_GTEST_PROP(LayerMemory, AStageIsItsLayersOneAfterTheOther, (std::uint64_t see
   plan.layout = {{0, 1, 1 + middle, 2 + middle}};
   Costs cost;
   cost.shape = testing::small_gqa();
-  cost.shape.qk_norm = rng.below(2) == 0;
+  if (rng.below(2) == 1) cost.shape.kinds[0].qk_norm = QkNorm::kNone;
   cost.dtype = rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kBf16;
   const RecomputeByLayer policies = random_policies(rng, middle);
   const LayerByLayer expected(cost, policies, plan);
 
-  cost.shape.num_layers = 2 + middle;
+  cost.shape.set_layers(2 + middle);
   RecomputeByLayer all(1, Recompute::kMlp);
   all.insert(all.end(), policies.begin(), policies.end());
   all.push_back(Recompute::kFull);
@@ -124,7 +124,7 @@ RC_GTEST_PROP(LayerMemory, AStageIsItsLayersOneAfterTheOther, (std::uint64_t see
 
 TEST(LayerMemory, RowsAreThoseOfEachPolicy) {
   // fp32: hidden 32, q 32, k 16, FFN 64, log-sum-exp 8, 1 / rms 4 bytes of a token.
-  ModelShape shape = testing::row_store_example();
+  Decoder shape = testing::row_store_example();
   const auto row = [&](Recompute recompute) {
     return row_bytes(shape, Dtype::kFp32, recompute).count();
   };
@@ -135,7 +135,7 @@ TEST(LayerMemory, RowsAreThoseOfEachPolicy) {
   EXPECT_EQ(row(Recompute::kMlp), 2 * 32 + 2 * 32 + 8);
   EXPECT_EQ(row(Recompute::kFull), 32);
   EXPECT_EQ(row(Recompute::kOffload), 0);
-  shape.qk_norm = true;
+  shape.kinds[0].qk_norm = QkNorm::kPerHead;
   // Normalised q and k with 1 / rms of each of three heads, beside q as attention saw it.
   EXPECT_EQ(row(Recompute::kNothing), 336 + 32 + 16 + 3 * 4);
   EXPECT_EQ(row(Recompute::kElementwise), 264 + 16);

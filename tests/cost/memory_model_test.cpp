@@ -17,7 +17,7 @@ using testing::kv_bytes;
 using testing::row_bytes;
 
 /// Bytes of a token in fp32: hidden 32, q 32, k 16, FFN 64, log-sum-exp 8.
-const ModelShape kExample = testing::row_store_example();
+const Decoder kExample = testing::row_store_example();
 
 MicroPack one_slice(std::int64_t begin, std::int64_t end) {
   return {{{SequenceId(0), Tokens(begin), Tokens(end)}}};
@@ -28,7 +28,7 @@ PackPlan example_packs() {
   return {{one_slice(0, 6), one_slice(6, 10)}, {one_slice(5, 10), one_slice(0, 5)}};
 }
 
-RecomputingCosts cost_of(const ModelShape& shape, Dtype dtype) {
+RecomputingCosts cost_of(const Decoder& shape, Dtype dtype) {
   RecomputingCosts cost;
   cost.shape = shape;
   cost.dtype = dtype;
@@ -52,8 +52,8 @@ TEST(MemoryModel, CountsRowsKeysAndValuesByTheToken) {
 }
 
 TEST(MemoryModel, KeepsTheKeysBeforeNormOnlyWhereTheyAreNormalised) {
-  ModelShape shape = kExample;
-  shape.qk_norm = true;
+  Decoder shape = kExample;
+  shape.kinds[0].qk_norm = QkNorm::kPerHead;
   EXPECT_EQ(row_bytes(shape, Dtype::kFp32), Bytes(264 + 16));
 }
 
@@ -102,11 +102,9 @@ TEST(MemoryModel, TheExamplesBytesRiseAndFallAsTheDocumentSays) {
 
 TEST(MemoryModel, TheHeadsBlockKeepsLogitsWithinBounds) {
   // 2^20 logits and 64 to 4,096 rows on a CPU, 2^28 and 2,048 to 4,096 on a GPU.
-  ModelShape shape = kExample;
   const auto blocks = [&](std::int64_t vocabulary) {
-    shape.vocab_size = vocabulary;
-    return std::pair(head_block(shape, DeviceKind::kCpu).count(),
-                     head_block(shape, DeviceKind::kCuda).count());
+    return std::pair(head_block(vocabulary, DeviceKind::kCpu).count(),
+                     head_block(vocabulary, DeviceKind::kCuda).count());
   };
   EXPECT_EQ(blocks(10), std::pair(4096L, 4096L));
   EXPECT_EQ(blocks(1 << 10), std::pair(1024L, 4096L));
@@ -134,15 +132,15 @@ RC_GTEST_PROP(MemoryModel, NoTermIsNegativeAndRowsAddUp, (std::uint64_t seed)) {
   Rng rng(seed);
   const StepPlan plan = testing::random_plan(rng, 3);
   const PackPlan& packs = plan.replicas.front().packs;
-  ModelShape shape = testing::small_gqa();
-  shape.qk_norm = rng.below(2) == 1;
+  Decoder shape = testing::small_gqa();
+  if (rng.below(2) == 0) shape.kinds[0].qk_norm = QkNorm::kNone;
   for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}) {
     const TaskBytes bytes = task_bytes(cost_of(shape, dtype), plan.layout, packs, plan.lengths);
     const std::int64_t tokens = total_tokens(plan.lengths).count();
     for (std::size_t s = 0; s < 3; ++s) {
       Bytes rows;
       for (const Bytes b : bytes.rows[s]) rows += b;
-      const Bytes head = Bytes(s == 2 ? element_bytes(dtype) * shape.hidden_size : 0);
+      const Bytes head = Bytes(s == 2 ? element_bytes(dtype) * shape.hidden_size() : 0);
       RC_ASSERT(rows == tokens * (2 * row_bytes(shape, dtype) + head));
       for (const auto& transients : {bytes.forward_transient[s], bytes.backward_transient[s]})
         for (const Bytes b : transients) RC_ASSERT(b > Bytes(0));

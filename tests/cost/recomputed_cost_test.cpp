@@ -34,7 +34,7 @@ TEST(BackwardTime, OfAttentionHasItsQueriesAndItself) {
   // Backward {200, 20, 4, 2, 6} and forward {100, 10, 2, 1, 3}: half the overhead, q of the linear
   // time, all of attention.
   Costs cost = round_model_of_replicas();
-  cost.shape.qk_norm = false;
+  cost.shape.kinds[0].qk_norm = QkNorm::kNone;
   EXPECT_EQ(backward_time(cost, Recompute::kAttention),
             (PackCost{250, 30, 4 + 480.0 / 2960 * 2, 3, 9}));
 }
@@ -74,7 +74,7 @@ const StageLayout kTwoStages{{0, 1, 3}};
 
 TEST(WithRecompute, AStageTakesTheSumOfItsLayers) {
   const Costs plain = round_model_of_replicas();
-  ASSERT_EQ(plain.shape.num_layers, 3);
+  ASSERT_EQ(plain.shape.num_layers(), 3);
   const RecomputingCosts mixed =
       with_recompute(plain, {Recompute::kFull, Recompute::kAttention, Recompute::kElementwise});
   const Slice s = slice(0, 3, 10);
@@ -198,7 +198,7 @@ RC_GTEST_PROP(LayersByRecompute, CountTheLayersOfEveryStage, (std::uint64_t seed
   Rng rng(seed);
   const Costs plain = round_model_of_replicas();
   RecomputeByLayer recompute;
-  for (std::int64_t l = 0; l < plain.shape.num_layers; ++l)
+  for (std::int64_t l = 0; l < plain.shape.num_layers(); ++l)
     recompute.push_back(all_recomputations()[rng.below(kRecomputations)]);
   const RecomputingCosts cost = with_recompute(plain, recompute);
   std::array<std::int32_t, kRecomputations> sum{};

@@ -160,7 +160,7 @@ TEST(SharedMemory, OtherAccountingCountsRowsAndNothingElse) {
 RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
   Rng rng(seed);
   Costs plain = example_cost();
-  plain.shape.num_layers = 6;
+  plain.shape.set_layers(6);
   plain.tp = 1 << rng.below(2);
   const RecomputingCosts cost =
       with_recompute(plain, all_recomputations()[rng.below(kRecomputations)]);
@@ -179,7 +179,7 @@ RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
     for (const auto* where : {&bytes, &host})
       for (const Bytes b : where->rows[1]) rows += b;
     if (held > 0) RC_ASSERT(rows.count() % held == 0);
-    RC_ASSERT(rows.count() >= held * 2 * 4 * cost.shape.hidden_size / cost.tp);
+    RC_ASSERT(rows.count() >= held * 2 * 4 * cost.shape.hidden_size() / cost.tp);
     for (std::size_t s = 0; s < 3; ++s)
       for (const List& list : {bytes.forward_transient[s], bytes.backward_transient[s]})
         for (const Bytes b : list) RC_ASSERT(b >= Bytes(0));
@@ -214,7 +214,7 @@ TEST(ModelState, IsSharedOutAsFarAsZeroSays) {
   cost.dtype = Dtype::kBf16;
   // Eight layers of 3008 parameters, an embedding of 1000 and a head of 1020: 26,084; of four
   // replicas each has 6,521. Two layers are whole.
-  cost.shape.num_layers = 8;
+  cost.shape.set_layers(8);
   const StageLayout layout{{0, 8}};
   const auto state = [&](std::int32_t zero, std::int32_t replicas) {
     cost.zero = zero;

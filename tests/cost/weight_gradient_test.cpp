@@ -151,7 +151,7 @@ TEST(WeightGradientBytes, HoldBothOperandsOfEveryWeight) {
 
 TEST(WeightGradientBytes, CountTheLayersOfEachStage) {
   Costs cost = example_cost();
-  cost.shape.num_layers = 3;
+  cost.shape.set_layers(3);
   const TaskBytes bytes = example_bytes(cost, 1, kTwoStages);
   ASSERT_EQ(bytes.weight_operands.size(), 2U);
   EXPECT_EQ(bytes.weight_operands[0], (BytesOf{Bytes(6 * 416), Bytes(4 * 416)}));
@@ -173,7 +173,7 @@ TEST(WeightGradientBytes, TakeNoMoreThanTheOperandsThatTheyFreeButForProducts) {
   // With a small MLP gate and up need most too, 8 + 8 numbers: 64 + 16 − (8 + 16); down 48; q, k
   // and v 96 + 16, less 8 + 16, 16 + 16 and 16 + 16 of the others' operands.
   Costs small_mlp = bf16;
-  small_mlp.shape.intermediate_size = 4;
+  small_mlp.shape.kinds[0].dense_width = 4;
   EXPECT_EQ(example_bytes(small_mlp).weight_transient[0], (BytesOf{Bytes(6 * 56), Bytes(4 * 56)}));
   // Of many tokens 256 are widened at a time, and nothing is more than the first: gate and up have
   // 256 · 160 − 1,000 · 32.

@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require(cost_from_json(cost_to_json(*cost), "written") == *cost,
                 "a cost model reads as it is written");
   const SequenceLengths lengths{Tokens(1500), Tokens(70)};
-  const std::int32_t stages = cost->shape.num_layers > 1 ? 2 : 1;
+  const std::int32_t stages = cost->shape.num_layers() > 1 ? 2 : 1;
   const StageLayout layout = balanced_layout(*cost, lengths, stages);
   const PackPlan packs = small_packs();
   for (const Recompute recompute : all_recomputations()) {

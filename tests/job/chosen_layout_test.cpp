@@ -11,11 +11,11 @@ namespace {
 /// dear.
 Costs sixteen_layers() {
   Costs cost;
-  cost.shape.num_layers = 16;
-  cost.shape.hidden_size = 8;
-  cost.shape.num_heads = cost.shape.num_kv_heads = 2;
-  cost.shape.head_dim = 4;
-  cost.shape.intermediate_size = 16;
+  cost.shape.set_layers(16);
+  cost.shape.kinds[0].hidden_size = 8;
+  cost.shape.kinds[0].num_heads = cost.shape.kinds[0].num_kv_heads = 2;
+  cost.shape.kinds[0].head_dim = cost.shape.kinds[0].value_dim = 4;
+  cost.shape.kinds[0].dense_width = 16;
   cost.shape.vocab_size = 10;
   cost.forward = {.per_pack = 1000, .per_token = 10};
   cost.backward = {.per_pack = 2000, .per_token = 20};

@@ -12,13 +12,13 @@ namespace slimpack {
 namespace {
 
 /// 8 layers with 12 heads.
-DecoderShape shape() {
-  ModelShape model;
-  model.hidden_size = 192;
-  model.intermediate_size = 256;
-  model.num_layers = 8;
-  model.num_heads = model.num_kv_heads = 12;
-  model.head_dim = 16;
+Decoder shape() {
+  Decoder model;
+  model.kinds[0].hidden_size = 192;
+  model.kinds[0].dense_width = 256;
+  model.set_layers(8);
+  model.kinds[0].num_heads = model.kinds[0].num_kv_heads = 12;
+  model.kinds[0].head_dim = model.kinds[0].value_dim = 16;
   model.vocab_size = 100;
   model.max_positions = Tokens(4096);
   return model;

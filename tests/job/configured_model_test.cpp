@@ -35,7 +35,7 @@ TEST(ConfiguredModel, IsTrainedWithTheOptimizerSharedOutAndPlannedWithMore) {
   const TempFolder folder;
   RunConfig config = run_on(folder, "", 64);
   config.parallel.zero = 3;
-  EXPECT_EQ(planned_model(config).shape.num_layers, 2);
+  EXPECT_EQ(planned_model(config).shape.num_layers(), 2);
   expect_invalid_input([&] { (void)trained_model(config); },
                        {"parallel.zero is 3", "trains with 1", "use 1"});
 }
@@ -45,7 +45,7 @@ TEST(ConfiguredModel, ThatCannotBeTrainedIsPlannedWithTheNamesOfWhatKeepsItFromT
   const RunConfig config = run_on(folder, R"(, "rope_scaling": {"rope_type": "dynamic"})", 64);
   EXPECT_THROW((void)trained_model(config), InvalidInput);
   const PlannableModel model = planned_model(config);
-  EXPECT_EQ(model.shape.num_layers, 2);
+  EXPECT_EQ(model.shape.num_layers(), 2);
   ASSERT_EQ(model.untrainable.size(), 1);
   EXPECT_NE(model.untrainable[0].find("dynamic"), std::string::npos);
 }

@@ -60,8 +60,8 @@ TEST(CountedModel, KeepsTheRecomputationThatIsAskedFor) {
 TEST(CountedCost, DoesNotTellWhatPackFlowTakes) {
   const TempFolder folder;
   const RunConfig config = run_with(folder, "{}");
-  ModelShape trained;
-  trained.num_layers = 2;
+  Decoder trained;
+  trained.set_layers(2);
   expect_invalid_input([&] { (void)configured_cost(config, trained); },
                        {"cost.json", "slimpack.torch.pipeline", "slimpack profile"});
 }

@@ -24,8 +24,8 @@ constexpr Tokens kContext{65'536};
 
 Costs published_cost() {
   Costs cost;
-  cost.shape.hidden_size = 4096;
-  cost.shape.num_layers = 32;
+  cost.shape.kinds[0].hidden_size = 4096;
+  cost.shape.set_layers(32);
   constexpr double kH = 4096;
   constexpr double kFlopsPerNano = 400e3;
   cost.row_bytes = 34 * kH;

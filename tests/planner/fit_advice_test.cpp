@@ -17,7 +17,7 @@ namespace {
 FitQuestion small_question(Bytes memory) {
   FitQuestion question;
   question.cost = [memory](const ParallelGrid& grid) {
-    const ModelShape shape = testing::small_cost().shape;
+    const Decoder shape = testing::small_cost().shape;
     Costs cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, grid.tp, grid.dp);
     cost.memory = memory;
     return cost;

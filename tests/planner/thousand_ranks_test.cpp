@@ -16,7 +16,7 @@ struct Planned {
 
 Planned plan_for(std::int32_t replicas) {
   Costs cost = testing::small_cost();
-  cost.shape.num_layers = 32;
+  cost.shape.set_layers(32);
   Rng rng(1);
   SequenceLengths lengths(static_cast<std::size_t>(16 * replicas));
   for (Tokens& length : lengths)

@@ -51,10 +51,10 @@ inline StageLayout random_layout(Rng& rng) {
 inline RandomJob random_job(Rng& rng) {
   RandomJob job;
   Costs& cost = job.cost;
-  cost.shape.hidden_size = 8;
-  cost.shape.intermediate_size = 16;
-  cost.shape.num_heads = cost.shape.num_kv_heads = 2;
-  cost.shape.head_dim = 4;
+  cost.shape.kinds[0].hidden_size = 8;
+  cost.shape.kinds[0].dense_width = 16;
+  cost.shape.kinds[0].num_heads = cost.shape.kinds[0].num_kv_heads = 2;
+  cost.shape.kinds[0].head_dim = cost.shape.kinds[0].value_dim = 4;
   cost.shape.vocab_size = 10;
   const Tokens window(rng.below(2) == 0 ? 0 : 1 + static_cast<std::int64_t>(rng.below(200)));
   cost.forward = random_layer_time(rng, 1, window);
@@ -73,7 +73,7 @@ inline RandomJob random_job(Rng& rng) {
     cost.merge.push_back(
         {{500 * rng.uniform(), 10 * rng.uniform()}, {500 * rng.uniform(), 20 * rng.uniform()}});
   job.layout = random_layout(rng);
-  cost.shape.num_layers = job.layout.layer_begin.back();
+  cost.shape.set_layers(job.layout.layer_begin.back());
   job.replicas = 1 + static_cast<std::int32_t>(rng.below(8));
   while (2 * job.most_merged <= job.replicas && rng.below(3) > 0) job.most_merged *= 2;
   job.granularity =

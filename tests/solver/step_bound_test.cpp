@@ -103,7 +103,7 @@ RandomJob long_sequences(Rng& rng) {
   for (std::uint64_t stages = 2 + rng.below(5); stages > 0; --stages)
     job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
                                      static_cast<std::int32_t>(rng.below(4) == 0));
-  job.cost.shape.num_layers = job.layout.layer_begin.back();
+  job.cost.shape.set_layers(job.layout.layer_begin.back());
   job.granularity = Tokens(8 << rng.below(3));
   const auto longest = static_cast<std::int64_t>(256 << rng.below(4));
   job.lengths.clear();
@@ -228,7 +228,7 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
 RandomJob plain_job() {
   RandomJob job;
   job.granularity = Tokens(16);
-  job.cost.shape = ModelShape{};
+  job.cost.shape = Decoder{};
   job.cost.forward.per_token = 1000;
   job.cost.backward.per_token = 2000;
   job.layout.layer_begin = {0, 1, 2};
@@ -307,12 +307,12 @@ TEST(StepBound, TakesTheFastestRankForWhatOneRankDoes) {
 /// products again: those of q, o, gate and up, 64 + 64 + 256 of 640 weights.
 RandomJob plain_job_with_rows() {
   RandomJob job = plain_job();
-  ModelShape shape;
-  shape.hidden_size = 8;
-  shape.intermediate_size = 16;
-  shape.num_heads = shape.num_kv_heads = 2;
-  shape.head_dim = 4;
-  shape.num_layers = 2;
+  Decoder shape;
+  shape.kinds[0].hidden_size = 8;
+  shape.kinds[0].dense_width = 16;
+  shape.kinds[0].num_heads = shape.kinds[0].num_kv_heads = 2;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 4;
+  shape.set_layers(2);
   shape.vocab_size = 10;
   job.cost.shape = shape;
   return job;
@@ -351,7 +351,7 @@ TEST(StepBound, AddsWhatLayersComputeAgainToHoldTheLongestSequence) {
 TEST(StepBound, EndsWithTheReductionAndTheLongestOptimizer) {
   RandomJob job = plain_job();
   job.lengths = {Tokens(64)};
-  job.cost.shape.hidden_size = 10;
+  job.cost.shape.kinds[0].hidden_size = 10;
   job.cost.shape.vocab_size = 1000;
   job.cost.optimizer_per_parameter = 1;
   job.replicas = 2;

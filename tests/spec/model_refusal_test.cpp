@@ -2,7 +2,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "slimpack/base/error.h"
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "tests/spec/model_texts.h"
 
 namespace slimpack {
@@ -12,7 +12,7 @@ using nlohmann::json;
 
 std::string error_of(std::string_view text) {
   try {
-    (void)model_shape_from_json(text, "config.json");
+    (void)decoder_from_json(text, "config.json");
     return "accepted";
   } catch (const InvalidInput& e) {
     return e.what();
@@ -92,7 +92,7 @@ const BadField kBadFields[] = {
     {"mistral", "sliding_window", 0, "allowed are 1"},
 };
 
-INSTANTIATE_TEST_SUITE_P(ModelShape, RefusedField, testing::ValuesIn(kBadFields));
+INSTANTIATE_TEST_SUITE_P(Decoder, RefusedField, testing::ValuesIn(kBadFields));
 
 TEST(ModelRefusal, EveryRequiredFieldIsNamedWhenItIsMissing) {
   for (const char* key : {"model_type", "hidden_size", "intermediate_size", "num_hidden_layers",
@@ -105,7 +105,7 @@ TEST(ModelRefusal, EveryRequiredFieldIsNamedWhenItIsMissing) {
 
 TEST(ModelRefusal, FeaturesThatAreSwitchedOffAreNoObstacle) {
   json config = small_config("qwen2");
-  const ModelShape plain = shape_of(config);
+  const Decoder plain = shape_of(config);
   config.update({{"use_sliding_window", false},
                  {"sliding_window", 128},
                  {"attention_dropout", 0.0},
@@ -178,7 +178,7 @@ TEST(PlannableModel, RopeScalingIsNamedAndLeavesTheShapeAsItIs) {
             std::vector<std::string>{"rope_scaling has rope_type \"dynamic\" (rope scaling)"});
   json plain = scaled_llama();
   plain.erase("rope_scaling");
-  EXPECT_EQ(model.shape, DecoderShape(shape_of(plain)));
+  EXPECT_EQ(model.shape, shape_of(plain));
   EXPECT_TRUE(plannable_model_from_json(plain.dump(), "config.json").untrainable.empty());
   EXPECT_NE(error_of(scaled_llama().dump()).find("profile, fit, plan and compare take it"),
             std::string::npos);
@@ -205,13 +205,13 @@ TEST(ModelRefusal, ContradictingThetasAreRefused) {
 }
 
 TEST(ModelRefusal, ABiasThatTheFamilyLacksIsAShapeError) {
-  ModelShape shape = shape_of(small_config("mistral"));
-  shape.qkv_bias = true;
-  EXPECT_EQ(shape_errors(shape).size(), 1U);
+  Decoder shape = shape_of(small_config("mistral"));
+  shape.kinds[0].qkv_bias = true;
+  EXPECT_EQ(decoder_errors(shape).size(), 1U);
   shape = shape_of(small_config("llama"));
-  shape.qkv_bias = true;  // Llama's attention_bias is for all four projections
-  shape.qk_norm = true;
-  EXPECT_EQ(shape_errors(shape).size(), 2U);
+  shape.kinds[0].qkv_bias = true;  // Llama's attention_bias is for all four projections
+  shape.kinds[0].qk_norm = QkNorm::kPerHead;
+  EXPECT_EQ(decoder_errors(shape).size(), 2U);
 }
 
 TEST(ModelRefusal, TextThatIsNoJsonObjectIsRefused) {
@@ -223,7 +223,7 @@ TEST(ModelRefusal, TextThatIsNoJsonObjectIsRefused) {
 }
 
 TEST(ModelRefusal, AMissingFileIsNamed) {
-  EXPECT_THROW((void)read_model_shape("/nonexistent/config.json"), InvalidInput);
+  EXPECT_THROW((void)read_decoder("/nonexistent/config.json"), InvalidInput);
 }
 
 RC_GTEST_PROP(ModelRefusal, DamagedTextIsReadOrRefusedButNeverFailsOtherwise, ()) {
@@ -236,7 +236,7 @@ RC_GTEST_PROP(ModelRefusal, DamagedTextIsReadOrRefusedButNeverFailsOtherwise, ()
     text[at] = *rc::gen::element('"', '{', '}', '[', ',', ':', '9', '-', 'e', '.', '\xff', 'n');
   }
   try {
-    RC_ASSERT(model_shape_from_json(text, "fuzz").parameters() > 0);
+    RC_ASSERT(decoder_from_json(text, "fuzz").parameters() > 0);
   } catch (const InvalidInput& e) {
     RC_ASSERT(std::string_view(e.what()).starts_with("fuzz"));
   }

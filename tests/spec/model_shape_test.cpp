@@ -1,4 +1,4 @@
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -11,41 +11,41 @@ namespace {
 
 using nlohmann::json;
 
-TEST(ModelShape, ParametersOfLlama2_7BAreTheKnownNumber) {
+TEST(Decoder, ParametersOfLlama2_7BAreTheKnownNumber) {
   // Layer: 4·4096² + 3·4096·11008 + 2·4096 = 202,383,360; 32 of them, two matrices of 32000·4096,
   // and the last norm: 6,738,415,616, the size of Llama-2-7B.
   const json config{{"model_type", "llama"},          {"hidden_size", 4096},
                     {"intermediate_size", 11008},     {"num_hidden_layers", 32},
                     {"num_attention_heads", 32},      {"vocab_size", 32000},
                     {"max_position_embeddings", 4096}};
-  const ModelShape shape = shape_of(config);
-  EXPECT_EQ(shape.layer_parameters(), 202'383'360);
+  const Decoder shape = shape_of(config);
+  EXPECT_EQ(shape.kinds[0].parameters(), 202'383'360);
   EXPECT_EQ(shape.embedding_parameters(), 131'072'000);
   EXPECT_EQ(shape.parameters(), 6'738'415'616);
 }
 
-TEST(ModelShape, ParametersOfEachFamilyCountItsBiasesAndNorms) {
+TEST(Decoder, ParametersOfEachFamilyCountItsBiasesAndNorms) {
   // Common: h = 64, q = 4·16, kv = 2·16, f = 176.
   // Layer: 64·(2·64 + 2·32) + 3·64·176 + 2·64 = 12288 + 33792 + 128 = 46208.
-  EXPECT_EQ(shape_of(small_config("llama")).layer_parameters(), 46'208);
+  EXPECT_EQ(shape_of(small_config("llama")).kinds[0].parameters(), 46'208);
   // Qwen2: bias on q, k, v: 64 + 2·32.
-  EXPECT_EQ(shape_of(small_config("qwen2")).layer_parameters(), 46'208 + 128);
+  EXPECT_EQ(shape_of(small_config("qwen2")).kinds[0].parameters(), 46'208 + 128);
   // Qwen3: head_dim 16 given, norms of q and k: 2·16.
   json qwen3 = small_config("qwen3");
   qwen3["head_dim"] = 16;
-  EXPECT_EQ(shape_of(qwen3).layer_parameters(), 46'208 + 32);
+  EXPECT_EQ(shape_of(qwen3).kinds[0].parameters(), 46'208 + 32);
   // Mistral with head_dim 32 of its own: q = 128, kv = 64, so 64·(2·128 + 2·64) = 24576 of 12288.
   json mistral = small_config("mistral");
   mistral["head_dim"] = 32;
-  EXPECT_EQ(shape_of(mistral).layer_parameters(), 46'208 + 12'288);
+  EXPECT_EQ(shape_of(mistral).kinds[0].parameters(), 46'208 + 12'288);
   // Llama with all biases: q, k, v 128; output 64; MLP 2·176 + 64.
   json biased = small_config("llama");
   biased["attention_bias"] = true;
   biased["mlp_bias"] = true;
-  EXPECT_EQ(shape_of(biased).layer_parameters(), 46'208 + 128 + 64 + 416);
+  EXPECT_EQ(shape_of(biased).kinds[0].parameters(), 46'208 + 128 + 64 + 416);
 }
 
-TEST(ModelShape, TiedEmbeddingsCountOnce) {
+TEST(Decoder, TiedEmbeddingsCountOnce) {
   json config = small_config("llama");
   const std::int64_t untied = shape_of(config).parameters();
   EXPECT_EQ(untied, 3 * 46'208 + 2 * 97 * 64 + 64);
@@ -53,29 +53,30 @@ TEST(ModelShape, TiedEmbeddingsCountOnce) {
   EXPECT_EQ(shape_of(config).parameters(), untied - 97 * 64);
 }
 
-TEST(ModelShape, MissingFieldsTakeTheFamilysDefaults) {
-  const ModelShape llama = shape_of(small_config("llama"));
-  EXPECT_EQ(llama.head_dim, 16);
+TEST(Decoder, MissingFieldsTakeTheFamilysDefaults) {
+  const Decoder llama = shape_of(small_config("llama"));
+  EXPECT_EQ(llama.kinds[0].head_dim, 16);
   EXPECT_EQ(llama.rope_theta, 10000.0);
   EXPECT_EQ(llama.rms_norm_eps, 1e-6);
   EXPECT_EQ(llama.initializer_range, 0.02);
-  EXPECT_FALSE(llama.tie_embeddings || llama.qkv_bias || llama.output_bias || llama.mlp_bias);
-  const ModelShape qwen3 = shape_of(small_config("qwen3"));
-  EXPECT_EQ(qwen3.head_dim, 128);
-  EXPECT_TRUE(qwen3.qk_norm);
-  EXPECT_FALSE(qwen3.qkv_bias);
-  const ModelShape qwen2 = shape_of(small_config("qwen2"));
-  EXPECT_TRUE(qwen2.qkv_bias);
-  EXPECT_FALSE(qwen2.output_bias);
+  EXPECT_FALSE(llama.tie_embeddings || llama.kinds[0].qkv_bias || llama.kinds[0].output_bias ||
+               llama.kinds[0].mlp_bias);
+  const Decoder qwen3 = shape_of(small_config("qwen3"));
+  EXPECT_EQ(qwen3.kinds[0].head_dim, 128);
+  EXPECT_TRUE(qwen3.kinds[0].has_qk_norm());
+  EXPECT_FALSE(qwen3.kinds[0].qkv_bias);
+  const Decoder qwen2 = shape_of(small_config("qwen2"));
+  EXPECT_TRUE(qwen2.kinds[0].qkv_bias);
+  EXPECT_FALSE(qwen2.kinds[0].output_bias);
 }
 
-TEST(ModelShape, MissingKeyValueHeadsDependOnTheFamily) {
+TEST(Decoder, MissingKeyValueHeadsDependOnTheFamily) {
   const auto kv_heads = [](const char* family, std::int64_t heads) {
     json config = small_config(family);
     config.erase("num_key_value_heads");
     config["num_attention_heads"] = heads;
     config["head_dim"] = 16;
-    return shape_of(config).num_kv_heads;
+    return shape_of(config).kinds[0].num_kv_heads;
   };
   EXPECT_EQ(kv_heads("llama", 4), 4);
   EXPECT_EQ(kv_heads("qwen2", 64), 32);
@@ -83,10 +84,10 @@ TEST(ModelShape, MissingKeyValueHeadsDependOnTheFamily) {
   EXPECT_EQ(kv_heads("mistral", 16), 8);
   json null = small_config("mistral");
   null["num_key_value_heads"] = nullptr;
-  EXPECT_EQ(shape_of(null).num_kv_heads, 4);
+  EXPECT_EQ(shape_of(null).kinds[0].num_kv_heads, 4);
 }
 
-TEST(ModelShape, BothSpellingsOfRopeGiveTheSameTheta) {
+TEST(Decoder, BothSpellingsOfRopeGiveTheSameTheta) {
   json old = small_config("llama");
   old["rope_theta"] = 500000.0;
   old["rope_scaling"] = nullptr;
@@ -100,33 +101,34 @@ TEST(ModelShape, BothSpellingsOfRopeGiveTheSameTheta) {
   EXPECT_EQ(shape_of(parameters), shape_of(old));
 }
 
-TEST(ModelShape, AMistralWindowThatNoSequenceOutgrowsIsFullAttention) {
+TEST(Decoder, AMistralWindowThatNoSequenceOutgrowsIsFullAttention) {
   json config = small_config("mistral");
-  const ModelShape full = shape_of(config);  // default window 4096, 512 positions
+  const Decoder full = shape_of(config);  // default window 4096, 512 positions
   config["sliding_window"] = 512;
   EXPECT_EQ(shape_of(config), full);
   config["sliding_window"] = nullptr;
   EXPECT_EQ(shape_of(config), full);
 }
 
-TEST(ModelShape, TheDemoModelIsTheOneThatItsExampleDescribes) {
-  const ModelShape demo = read_model_shape(SLIMPACK_SOURCE_DIR "/models/demo.json");
+TEST(Decoder, TheDemoModelIsTheOneThatItsExampleDescribes) {
+  const Decoder demo = read_decoder(SLIMPACK_SOURCE_DIR "/models/demo.json");
   EXPECT_EQ(demo.max_positions, Tokens(16384));
   // 4·(128·(2·128 + 2·64) + 3·128·352 + 2·128) + 2·257·128 + 128
   EXPECT_EQ(demo.parameters(), 804'224);
 }
 
-rc::Gen<ModelShape> any_shape() {
+rc::Gen<Decoder> any_shape() {
   return rc::gen::exec([] {
-    ModelShape s;
+    Decoder s;
     s.family = *rc::gen::element(ModelFamily::kLlama, ModelFamily::kQwen2, ModelFamily::kQwen3,
                                  ModelFamily::kMistral);
-    s.num_kv_heads = *rc::gen::inRange<std::int64_t>(1, 17);
-    s.num_heads = s.num_kv_heads * *rc::gen::inRange<std::int64_t>(1, 9);
-    s.head_dim = 2 * *rc::gen::inRange<std::int64_t>(1, 129);
-    s.hidden_size = s.num_heads * *rc::gen::inRange<std::int64_t>(1, 200);
-    s.intermediate_size = *rc::gen::inRange<std::int64_t>(1, 1 << 15);
-    s.num_layers = *rc::gen::inRange<std::int64_t>(1, 200);
+    LayerShape& layer = s.kinds[0];
+    layer.num_kv_heads = *rc::gen::inRange<std::int64_t>(1, 17);
+    layer.num_heads = layer.num_kv_heads * *rc::gen::inRange<std::int64_t>(1, 9);
+    layer.head_dim = layer.value_dim = 2 * *rc::gen::inRange<std::int64_t>(1, 129);
+    layer.hidden_size = layer.num_heads * *rc::gen::inRange<std::int64_t>(1, 200);
+    layer.dense_width = *rc::gen::inRange<std::int64_t>(1, 1 << 15);
+    s.set_layers(*rc::gen::inRange<std::int64_t>(1, 200));
     s.vocab_size = *rc::gen::inRange<std::int64_t>(1, 1 << 20);
     s.max_positions = Tokens(*rc::gen::inRange<std::int64_t>(1, 1 << 30));
     s.rms_norm_eps = 1e-9 * *rc::gen::inRange(1, 1 << 20);
@@ -134,22 +136,22 @@ rc::Gen<ModelShape> any_shape() {
     s.initializer_range = 1e-3 * *rc::gen::inRange(0, 1000);
     s.tie_embeddings = *rc::gen::arbitrary<bool>();
     const bool chosen_bias = s.family == ModelFamily::kLlama || s.family == ModelFamily::kQwen3;
-    s.output_bias = chosen_bias && *rc::gen::arbitrary<bool>();
-    s.qkv_bias = s.output_bias || s.family == ModelFamily::kQwen2;
-    s.mlp_bias = s.family == ModelFamily::kLlama && *rc::gen::arbitrary<bool>();
-    s.qk_norm = s.family == ModelFamily::kQwen3;
+    layer.output_bias = chosen_bias && *rc::gen::arbitrary<bool>();
+    layer.qkv_bias = layer.output_bias || s.family == ModelFamily::kQwen2;
+    layer.mlp_bias = s.family == ModelFamily::kLlama && *rc::gen::arbitrary<bool>();
+    if (s.family == ModelFamily::kQwen3) layer.qk_norm = QkNorm::kPerHead;
     return s;
   });
 }
 
-RC_GTEST_PROP(ModelShape, WrittenShapesAreReadBackUnchanged, ()) {
-  const ModelShape shape = *any_shape();
-  RC_ASSERT(shape_errors(shape) == std::vector<std::string>{});
-  RC_ASSERT(model_shape_from_json(model_shape_to_json(shape, "bfloat16"), "copy") == shape);
+RC_GTEST_PROP(Decoder, WrittenShapesAreReadBackUnchanged, ()) {
+  const Decoder shape = *any_shape();
+  RC_ASSERT(decoder_errors(shape) == std::vector<std::string>{});
+  RC_ASSERT(decoder_from_json(decoder_to_json(shape, "bfloat16"), "copy") == shape);
 }
 
-TEST(ModelShape, WrittenConfigNamesModelAndBothSpellings) {
-  const json out = json::parse(model_shape_to_json(shape_of(small_config("qwen3")), "bfloat16"));
+TEST(Decoder, WrittenConfigNamesModelAndBothSpellings) {
+  const json out = json::parse(decoder_to_json(shape_of(small_config("qwen3")), "bfloat16"));
   EXPECT_EQ(out["architectures"], json::array({"Qwen3ForCausalLM"}));
   EXPECT_EQ(out["torch_dtype"], "bfloat16");
   EXPECT_EQ(out["dtype"], "bfloat16");
@@ -158,8 +160,8 @@ TEST(ModelShape, WrittenConfigNamesModelAndBothSpellings) {
   EXPECT_EQ(out["head_dim"], 128);
 }
 
-TEST(ModelShape, AWrittenConfigKeepsWhatItsSourceSaysOfOtherThings) {
-  const ModelShape shape = shape_of(small_config("qwen2"));
+TEST(Decoder, AWrittenConfigKeepsWhatItsSourceSaysOfOtherThings) {
+  const Decoder shape = shape_of(small_config("qwen2"));
   json source = small_config("qwen2");
   source.update({{"hidden_size", 4096},  // of another model: the shape counts
                  {"rope_scaling", {{"rope_type", "yarn"}}},
@@ -170,8 +172,8 @@ TEST(ModelShape, AWrittenConfigKeepsWhatItsSourceSaysOfOtherThings) {
                  {"pad_token_id", nullptr},
                  {"task", {{"of", "nobody"}}}});
   const std::string text = model_config_to_json(shape, "bfloat16", source.dump());
-  EXPECT_EQ(model_shape_from_json(text, "written"), shape);
-  json expected = json::parse(model_shape_to_json(shape, "bfloat16"));
+  EXPECT_EQ(decoder_from_json(text, "written"), shape);
+  json expected = json::parse(decoder_to_json(shape, "bfloat16"));
   expected.update({{"bos_token_id", 7},
                    {"eos_token_id", {8, 9}},
                    {"pad_token_id", nullptr},
@@ -181,9 +183,9 @@ TEST(ModelShape, AWrittenConfigKeepsWhatItsSourceSaysOfOtherThings) {
   EXPECT_EQ(json::parse(model_config_to_json(shape, "bfloat16", text)), expected);
 }
 
-TEST(ModelShape, ASourceThatSaysNothingLeavesAConfigWithoutTokenIds) {
-  const ModelShape shape = shape_of(small_config("llama"));
-  EXPECT_EQ(model_config_to_json(shape, "float32", "{}"), model_shape_to_json(shape, "float32"));
+TEST(Decoder, ASourceThatSaysNothingLeavesAConfigWithoutTokenIds) {
+  const Decoder shape = shape_of(small_config("llama"));
+  EXPECT_EQ(model_config_to_json(shape, "float32", "{}"), decoder_to_json(shape, "float32"));
   EXPECT_THROW((void)model_config_to_json(shape, "float32", "[]"), InvalidInput);
 }
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 
@@ -17,8 +17,8 @@ inline nlohmann::json small_config(const std::string& model_type) {
   return config;
 }
 
-inline ModelShape shape_of(const nlohmann::json& config) {
-  return model_shape_from_json(config.dump(), "config.json");
+inline Decoder shape_of(const nlohmann::json& config) {
+  return decoder_from_json(config.dump(), "config.json");
 }
 
 }  // namespace slimpack

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 namespace {
@@ -19,12 +19,11 @@ class PublishedModel : public testing::TestWithParam<Published> {};
 
 TEST_P(PublishedModel, HasThePublishedParametersAndContext) {
   const auto& [file, parameters, max_positions] = GetParam();
-  const ModelShape shape =
-      read_model_shape(std::filesystem::path(SLIMPACK_SOURCE_DIR) / "models" / file);
+  const Decoder shape = read_decoder(std::filesystem::path(SLIMPACK_SOURCE_DIR) / "models" / file);
   EXPECT_EQ(shape.parameters(), parameters);
   EXPECT_EQ(shape.max_positions, Tokens(max_positions));
   EXPECT_FALSE(shape.tie_embeddings);
-  EXPECT_EQ(shape.qk_norm, shape.family == ModelFamily::kQwen3);
+  EXPECT_EQ(shape.kinds[0].has_qk_norm(), shape.family == ModelFamily::kQwen3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PublishedModel,

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "slimpack/spec/decoder_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "tests/spec/model_texts.h"
 #include "tests/support/expect_error.h"
 
@@ -80,8 +80,8 @@ TEST(RopeScaling, IsReadBackAsItWasWritten) {
   full.update({{"beta_fast", 24}, {"beta_slow", 0.5}, {"attention_factor", 1.3}});
   full["truncate"] = false;
   for (const json& rope : {llama3(), yarn(), full, json{{"type", "linear"}, {"factor", 2}}}) {
-    const ModelShape shape = shape_of(with_rope(rope));
-    const json written = json::parse(model_shape_to_json(shape, "float32"));
+    const Decoder shape = shape_of(with_rope(rope));
+    const json written = json::parse(decoder_to_json(shape, "float32"));
     EXPECT_EQ(shape_of(written), shape) << written;
     // transformers 4 reads the first of these alone, transformers 5 either.
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -94,17 +94,16 @@ TEST(RopeScaling, IsReadBackAsItWasWritten) {
 }
 
 TEST(RopeScaling, OfTheFileGivesWayWhereTheRunChoosesAnother) {
-  const ModelShape shape = shape_of(with_rope(yarn()));
+  const Decoder shape = shape_of(with_rope(yarn()));
   const std::string source = with_rope(llama3()).dump();
-  EXPECT_EQ(model_shape_from_json(model_config_to_json(shape, "float32", source), "written"),
-            shape);
+  EXPECT_EQ(decoder_from_json(model_config_to_json(shape, "float32", source), "written"), shape);
 }
 
 TEST(RopeScaling, ThatCannotBeTrainedStaysPlannable) {
   for (const char* type : {"dynamic", "longrope", "su"}) {
     const json config = with_rope({{"rope_type", type}, {"factor", 8.0}});
     const PlannableModel model = plannable_model_from_json(config.dump(), "config.json");
-    EXPECT_EQ(model.shape, DecoderShape(shape_of(small_config("llama"))));
+    EXPECT_EQ(model.shape, shape_of(small_config("llama")));
     EXPECT_EQ(model.untrainable, std::vector<std::string>{fmt::format(
                                      "rope_scaling has rope_type \"{}\" (rope scaling)", type)});
   }

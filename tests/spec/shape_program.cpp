@@ -3,13 +3,13 @@
 #include <exception>
 
 #include "slimpack/base/error.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 int main(int argc, char** argv) {
   try {
     if (argc != 3) slimpack::invalid_input("usage: shape_program config.json DTYPE");
-    const slimpack::ModelShape shape = slimpack::read_model_shape(argv[1]);
-    fmt::print("{}\n{}", shape.parameters(), slimpack::model_shape_to_json(shape, argv[2]));
+    const slimpack::Decoder shape = slimpack::read_decoder(argv[1]);
+    fmt::print("{}\n{}", shape.parameters(), slimpack::decoder_to_json(shape, argv[2]));
     return 0;
   } catch (const slimpack::InvalidInput& e) {
     fmt::print(stderr, "{}\n", e.what());

@@ -6,17 +6,17 @@
 namespace slimpack::testing {
 
 /// What forward keeps for backward on the device.
-[[nodiscard]] inline Bytes row_bytes(const ModelShape& shape, Dtype dtype,
+[[nodiscard]] inline Bytes row_bytes(const Decoder& shape, Dtype dtype,
                                      Recompute recompute = Recompute::kElementwise) {
-  return Bytes(LayerWidths(shape, dtype).kept(recompute));
+  return Bytes(LayerWidths(shape.kinds[0], dtype).kept(recompute));
 }
 
 /// K and V, and their gradients' accumulators.
-[[nodiscard]] inline Bytes kv_bytes(const ModelShape& shape, Dtype dtype) {
-  return Bytes(2 * LayerWidths(shape, dtype).k);
+[[nodiscard]] inline Bytes kv_bytes(const Decoder& shape, Dtype dtype) {
+  return Bytes(2 * LayerWidths(shape.kinds[0], dtype).k);
 }
-[[nodiscard]] inline Bytes dkv_bytes(const ModelShape& shape, Dtype dtype) {
-  return Bytes(LayerWidths(shape, dtype).gradients());
+[[nodiscard]] inline Bytes dkv_bytes(const Decoder& shape, Dtype dtype) {
+  return Bytes(LayerWidths(shape.kinds[0], dtype).gradients());
 }
 
 }  // namespace slimpack::testing

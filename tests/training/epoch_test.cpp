@@ -52,7 +52,7 @@ RC_GTEST_PROP(Epoch, TrainsEveryTokenOfEveryDocumentExactlyOnceAlsoOverAResume, 
   const std::int32_t context = *rc::gen::inRange(1, 60);
   const TempFolder folder;
   const std::int64_t tokens = write_dataset(folder / "set", lengths);
-  ModelShape shape;
+  Decoder shape;
   shape.vocab_size = tokens;
   const DocumentReader reader(folder / "set", shape, "config.json");
 

@@ -81,7 +81,7 @@ TEST_F(KeptCost, OfOtherSettingsAreMeasuredAnewAndTheFileStays) {
   options.dtype = Dtype::kFp64;
   refused(options, "it is in fp32, this run in fp64");
   options = small_profile();
-  options.shape.intermediate_size *= 2;
+  options.shape.kinds[0].dense_width *= 2;
   refused(options, "it is of another model");
   options = small_profile();
   options.context = Tokens(128);

@@ -19,8 +19,8 @@ void load_checkpoint(Engine& engine, const Checkpoint& checkpoint) {
 }
 
 bool load_hugging_face_model(Engine& engine, const fs::path& folder) {
-  const ModelShape& ours = engine.options().shape;
-  const ModelShape theirs = read_model_shape(folder / kConfigFile);
+  const Decoder& ours = engine.options().shape;
+  const Decoder theirs = read_decoder(folder / kConfigFile);
   const auto require_same = [&](const char* field, const auto& their, const auto& our) {
     if (their != our)
       invalid_input("{}: {} is {}, the run's model.config has {}; give that model's config.json",
@@ -29,8 +29,9 @@ bool load_hugging_face_model(Engine& engine, const fs::path& folder) {
   // What the sizes of the tensors do not tell. Longer contexts, other rope_theta and rope scaling
   // are the run's to choose.
   require_same("model_type", to_string(theirs.family), to_string(ours.family));
-  require_same("num_attention_heads", theirs.num_heads, ours.num_heads);
-  require_same("num_key_value_heads", theirs.num_kv_heads, ours.num_kv_heads);
+  const LayerShape &their_layer = theirs.kinds.front(), &our_layer = ours.kinds.front();
+  require_same("num_attention_heads", their_layer.num_heads, our_layer.num_heads);
+  require_same("num_key_value_heads", their_layer.num_kv_heads, our_layer.num_kv_heads);
   require_same("rms_norm_eps", theirs.rms_norm_eps, ours.rms_norm_eps);
   return load_parameters(engine, read_model_tensors(folder), folder.string());
 }

@@ -141,8 +141,7 @@ NamedTensors named_gradients(Engine& engine) {
   return tensors_of_all_stages(engine, whole_gradients);
 }
 
-NamedTensors sound_tensors(NamedTensors tensors, const ModelShape& shape,
-                           const std::string& origin) {
+NamedTensors sound_tensors(NamedTensors tensors, const Decoder& shape, const std::string& origin) {
   std::erase_if(tensors, [](const auto& entry) {
     return entry.first.ends_with(".rotary_emb.inv_freq");  // follows from rope_theta
   });

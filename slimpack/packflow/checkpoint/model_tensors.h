@@ -20,7 +20,7 @@ namespace slimpack {
 /// tied models have beyond these. Names may lack "model." in front, and a tied model may have its
 /// matrix under the name of the head. Throws InvalidInput naming `origin` and the first tensor by
 /// name that is missing, unknown or of another shape, or holds no floating-point numbers.
-[[nodiscard]] NamedTensors sound_tensors(NamedTensors tensors, const ModelShape& shape,
+[[nodiscard]] NamedTensors sound_tensors(NamedTensors tensors, const Decoder& shape,
                                          const std::string& origin);
 
 /// Overwrites the parameters (and masters) with those of a model, whose types may be others: every

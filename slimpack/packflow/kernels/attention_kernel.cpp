@@ -74,8 +74,8 @@ bool has_causal_end(const at::Tensor& q_TND) {
   return !q_TND.is_cpu();
 }
 
-AttentionHeads attention_heads(const ModelShape& shape) {
-  return {shape.num_heads, shape.num_kv_heads, shape.head_dim};
+AttentionHeads attention_heads(const LayerShape& layer) {
+  return {layer.num_heads, layer.num_kv_heads, layer.head_dim};
 }
 
 KernelChoice attention_kernel(at::Device device, Dtype dtype, const AttentionHeads& heads) {

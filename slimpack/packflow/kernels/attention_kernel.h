@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/layer_shape.h"
 
 namespace slimpack {
 
@@ -85,7 +85,7 @@ struct AttentionHeads {
   std::int64_t queries = 0, keys = 0;
   std::int64_t dim = 0;
 };
-[[nodiscard]] AttentionHeads attention_heads(const ModelShape& shape);
+[[nodiscard]] AttentionHeads attention_heads(const LayerShape& layer);
 
 /// The kernel that runs.
 struct KernelChoice {

@@ -54,9 +54,10 @@ at::Tensor BlockLogits::take_gradient(const at::Tensor& lse_T1, std::int64_t ste
   return logits_TV.to(compute_type_);
 }
 
-std::int64_t logit_block(const ModelShape& shape, const at::Tensor& x_TH) {
-  if (fused::are_there_for(x_TH) && fused_head_takes(shape)) return fused_head_block(shape).count();
-  return head_block(shape, x_TH.is_cpu() ? DeviceKind::kCpu : DeviceKind::kCuda).count();
+std::int64_t logit_block(std::int64_t vocab_size, const at::Tensor& x_TH) {
+  if (fused::are_there_for(x_TH) && fused_head_takes(vocab_size))
+    return fused_head_block(vocab_size).count();
+  return head_block(vocab_size, x_TH.is_cpu() ? DeviceKind::kCpu : DeviceKind::kCuda).count();
 }
 
 }  // namespace slimpack

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "slimpack/packflow/fused/fused.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
@@ -41,6 +40,6 @@ class BlockLogits {
 };
 
 /// Rows of a block, so that its logits take little memory: where x lies and in its type.
-[[nodiscard]] std::int64_t logit_block(const ModelShape& shape, const at::Tensor& x_TH);
+[[nodiscard]] std::int64_t logit_block(std::int64_t vocab_size, const at::Tensor& x_TH);
 
 }  // namespace slimpack

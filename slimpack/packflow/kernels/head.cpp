@@ -59,7 +59,7 @@ struct BlockRows {
   at::Tensor x_TH, dx_TH, targets_T;
 };
 
-void block_backward(const ModelShape& shape, Parameter& norm_H, Parameter& head_VH,
+void block_backward(const Decoder& shape, Parameter& norm_H, Parameter& head_VH,
                     const BlockRows& rows, std::int64_t step_targets, at::Tensor& sum) {
   const Normalized norm = rms_normalize(rows.x_TH, shape.rms_norm_eps);
   const at::Tensor y_TH = at::mul(norm.n, norm_H.value);
@@ -70,7 +70,7 @@ void block_backward(const ModelShape& shape, Parameter& norm_H, Parameter& head_
 }
 
 /// Replaces block_backward where a kernel computes the norm's backward in place.
-void fused_block(const ModelShape& shape, Parameter& norm_H, Parameter& head_VH, BlockRows rows,
+void fused_block(const Decoder& shape, Parameter& norm_H, Parameter& head_VH, BlockRows rows,
                  std::int64_t step_targets, at::Tensor& sum) {
   {
     const at::Tensor y_TH = rms_norm(rows.x_TH, norm_H, shape.rms_norm_eps);
@@ -84,12 +84,12 @@ void fused_block(const ModelShape& shape, Parameter& norm_H, Parameter& head_VH,
 
 }  // namespace
 
-HeadResult head_backward(const ModelShape& shape, Parameter& norm_H, Parameter& head_VH,
+HeadResult head_backward(const Decoder& shape, Parameter& norm_H, Parameter& head_VH,
                          const at::Tensor& x_TH, const at::Tensor& targets_T,
                          std::int64_t step_targets) {
   HeadResult result{at::empty_like(x_TH), at::zeros({}, x_TH.options().dtype(at::kDouble))};
   const std::int64_t rows = x_TH.size(0);
-  const std::int64_t block = logit_block(shape, x_TH);
+  const std::int64_t block = logit_block(shape.vocab_size, x_TH);
   for (std::int64_t row = 0; row < rows; row += block) {
     const std::int64_t count = std::min(block, rows - row);
     const at::Tensor x = x_TH.narrow(0, row, count), dx = result.dx_TH.narrow(0, row, count);
@@ -102,7 +102,7 @@ HeadResult head_backward(const ModelShape& shape, Parameter& norm_H, Parameter& 
   return result;
 }
 
-HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Parameter& head_VH,
+HeadResult parallel_head_backward(const Decoder& shape, Parameter& norm_H, Parameter& head_VH,
                                   const at::Tensor& x_TH, const at::Tensor& targets_T,
                                   std::int64_t step_targets, const TensorRows& rows,
                                   Collective& group) {
@@ -114,7 +114,7 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
                                   : joint   ? rms_norm(x_TH, norm_H, shape.rms_norm_eps)
                                             : at::mul(norm.n, norm_H.value));
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
-  const std::int64_t block = logit_block(shape, x_TH);
+  const std::int64_t block = logit_block(shape.vocab_size, x_TH);
   for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
     const std::int64_t count = std::min(block, y_TH.size(0) - row);
     const at::Tensor y = y_TH.narrow(0, row, count);
@@ -131,13 +131,13 @@ HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H, Pa
   return {has_rows ? rms_norm_backward(y_TH, x_TH, norm, norm_H) : y_TH, sum};
 }
 
-at::Tensor head_loss(const ModelShape& shape, const Parameter& norm_H, const Parameter& head_VH,
+at::Tensor head_loss(const Decoder& shape, const Parameter& norm_H, const Parameter& head_VH,
                      const at::Tensor& x_TH, const at::Tensor& targets_T, const TensorRows& rows,
                      Collective* group) {
   const at::Tensor y_TH =
       rows.gathered(norm_H.defined() ? rms_norm(x_TH, norm_H, shape.rms_norm_eps) : x_TH);
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
-  const std::int64_t block = logit_block(shape, x_TH);
+  const std::int64_t block = logit_block(shape.vocab_size, x_TH);
   for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
     const std::int64_t count = std::min(block, y_TH.size(0) - row);
     static_cast<void>(block_loss(y_TH.narrow(0, row, count), head_VH,

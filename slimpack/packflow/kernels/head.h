@@ -9,7 +9,7 @@
 #include "slimpack/packflow/kernels/cross_entropy.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 
@@ -20,14 +20,14 @@ struct HeadResult {
 
 /// Gradients are those of Σ loss / `step_targets`, the valid targets of the whole step. Adds to the
 /// gradients of `norm_H` and `head_VH`. REQUIRES: step_targets ≥ 1 when any target is valid.
-[[nodiscard]] HeadResult head_backward(const ModelShape& shape, Parameter& norm_H,
-                                       Parameter& head_VH, const at::Tensor& x_TH,
-                                       const at::Tensor& targets_T, std::int64_t step_targets);
+[[nodiscard]] HeadResult head_backward(const Decoder& shape, Parameter& norm_H, Parameter& head_VH,
+                                       const at::Tensor& x_TH, const at::Tensor& targets_T,
+                                       std::int64_t step_targets);
 
 /// The same with the vocabulary cut over the ranks of `group`: `x_TH` and the result's are own
 /// rows, `targets_T` those of all rows. Every rank has the whole loss. A rank without a row needs
 /// no norm: it may be undefined there.
-[[nodiscard]] HeadResult parallel_head_backward(const ModelShape& shape, Parameter& norm_H,
+[[nodiscard]] HeadResult parallel_head_backward(const Decoder& shape, Parameter& norm_H,
                                                 Parameter& head_VH, const at::Tensor& x_TH,
                                                 const at::Tensor& targets_T,
                                                 std::int64_t step_targets, const TensorRows& rows,
@@ -36,7 +36,7 @@ struct HeadResult {
 /// loss_sum of the same rows, without a gradient. `group`: the ranks over which the vocabulary is
 /// cut, null where it is whole; `x_TH`, `norm_H` and `targets_T` as above. Every rank has the whole
 /// loss.
-[[nodiscard]] at::Tensor head_loss(const ModelShape& shape, const Parameter& norm_H,
+[[nodiscard]] at::Tensor head_loss(const Decoder& shape, const Parameter& norm_H,
                                    const Parameter& head_VH, const at::Tensor& x_TH,
                                    const at::Tensor& targets_T, const TensorRows& rows,
                                    Collective* group);

@@ -53,16 +53,16 @@ at::Tensor llama3_scaled(const RopeScaling& scaling, const at::Tensor& inverse) 
 }
 
 /// The dimension whose angle turns `rotations` times over the positions of pretraining.
-double yarn_dimension(const ModelShape& shape, double rotations) {
+double yarn_dimension(const Decoder& shape, double rotations) {
   const auto positions = static_cast<double>(shape.rope_scaling.original_max_positions);
-  return static_cast<double>(shape.head_dim) *
+  return static_cast<double>(shape.kinds.front().head_dim) *
          std::log(positions / (rotations * 2 * std::numbers::pi)) /
          (2 * std::log(shape.rope_theta));
 }
 
 /// Of long wavelengths the frequencies are divided by the factor, of short ones they stay; a ramp
 /// over the dimensions leads from one to the other.
-at::Tensor yarn_scaled(const ModelShape& shape, const at::Tensor& periods) {
+at::Tensor yarn_scaled(const Decoder& shape, const at::Tensor& periods) {
   const RopeScaling& scaling = shape.rope_scaling;
   double low = yarn_dimension(shape, scaling.beta_fast);
   double high = yarn_dimension(shape, scaling.beta_slow);
@@ -70,11 +70,12 @@ at::Tensor yarn_scaled(const ModelShape& shape, const at::Tensor& periods) {
     low = std::floor(low);
     high = std::ceil(high);
   }
+  const std::int64_t head_dim = shape.kinds.front().head_dim;
   low = std::max(low, 0.0);
-  high = std::min(high, static_cast<double>(shape.head_dim - 1));
+  high = std::min(high, static_cast<double>(head_dim - 1));
   if (low == high) high += 0.001;
   const at::Tensor ramp =
-      at::arange(shape.head_dim / 2, periods.options()).sub_(low).div_(high - low).clamp_(0, 1);
+      at::arange(head_dim / 2, periods.options()).sub_(low).div_(high - low).clamp_(0, 1);
   const at::Tensor unscaled = ramp.neg().add_(1);
   const at::Tensor scaled = unscaled.neg().add_(1);
   const at::Tensor divided = periods.mul(scaling.factor).reciprocal_();
@@ -83,9 +84,10 @@ at::Tensor yarn_scaled(const ModelShape& shape, const at::Tensor& periods) {
 
 }  // namespace
 
-RopeFrequencies rope_frequencies(const ModelShape& shape, at::ScalarType type) {
+RopeFrequencies rope_frequencies(const Decoder& shape, at::ScalarType type) {
   const RopeScaling& scaling = shape.rope_scaling;
-  const auto exponent = at::arange(0, shape.head_dim, 2, type).div_(shape.head_dim);
+  const std::int64_t head_dim = shape.kinds.front().head_dim;
+  const auto exponent = at::arange(0, head_dim, 2, type).div_(head_dim);
   const at::Tensor periods = at::pow(shape.rope_theta, exponent);
   switch (scaling.type) {
     case RopeType::kDefault:
@@ -107,7 +109,7 @@ RopeTables rope_tables(const RopeFrequencies& frequencies, std::int64_t position
           angles.sin().mul_(frequencies.attention_factor)};
 }
 
-Rope::Rope(const ModelShape& shape, Dtype dtype, Tokens positions, at::Device device) {
+Rope::Rope(const Decoder& shape, Dtype dtype, Tokens positions, at::Device device) {
   const auto [cos, sin] =
       rope_tables(rope_frequencies(shape, accumulate_type(dtype)), positions.count());
   const auto table = at::dtype(compute_type(dtype)).device(device);

@@ -6,8 +6,8 @@
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/row_share.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
@@ -28,7 +28,7 @@ struct RopeFrequencies {
 };
 
 /// As transformers computes them, step by step in `type`: in kFloat the same bits.
-[[nodiscard]] RopeFrequencies rope_frequencies(const ModelShape& shape, at::ScalarType type);
+[[nodiscard]] RopeFrequencies rope_frequencies(const Decoder& shape, at::ScalarType type);
 
 /// cos and sin of positions [0, positions): [positions, D/2], in the type of the frequencies.
 struct RopeTables {
@@ -40,7 +40,7 @@ struct RopeTables {
 /// Tables for positions [0, positions). fp32 angles as in Hugging Face; fp64 ones in fp64 runs.
 class Rope {
  public:
-  Rope(const ModelShape& shape, Dtype dtype, Tokens positions,
+  Rope(const Decoder& shape, Dtype dtype, Tokens positions,
        at::Device device = at::Device(at::kCPU));
 
   /// Views for a single slice, copies for several. Cost: O(T·D).

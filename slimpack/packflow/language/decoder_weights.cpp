@@ -87,14 +87,14 @@ DecoderLayerWeights layer_weights(const NamedTensors& tensors, const std::string
   };
 }
 
-DecoderWeights decoder_weights(const ModelShape& shape, const NamedTensors& tensors, Dtype dtype,
+DecoderWeights decoder_weights(const Decoder& shape, const NamedTensors& tensors, Dtype dtype,
                                at::Device device) {
   const WeightMaker make(tensors, "", dtype, device);
   DecoderWeights weights;
   const auto look = [&](const std::string& prefix) {
     weights.finite = weights.finite && are_finite(tensors, prefix);
   };
-  for (std::int64_t layer = 0; layer < shape.num_layers; ++layer) {
+  for (std::int64_t layer = 0; layer < shape.num_layers(); ++layer) {
     const std::string prefix = fmt::format("model.layers.{}.", layer);
     weights.layers.push_back(layer_weights(tensors, prefix, dtype, device));
     look(prefix);

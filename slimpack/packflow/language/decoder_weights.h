@@ -8,8 +8,8 @@
 
 #include "slimpack/packflow/checkpoint/safetensors.h"
 #include "slimpack/packflow/decode/panel_matrix.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
@@ -70,7 +70,7 @@ struct DecoderWeights {
                                                 at::Device device);
 
 /// Rounds a model's tensors to the types. REQUIRES: sound_tensors (packflow/checkpoint).
-[[nodiscard]] DecoderWeights decoder_weights(const ModelShape& shape, const NamedTensors& tensors,
+[[nodiscard]] DecoderWeights decoder_weights(const Decoder& shape, const NamedTensors& tensors,
                                              Dtype dtype, at::Device device);
 
 }  // namespace slimpack

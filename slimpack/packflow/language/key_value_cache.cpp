@@ -8,12 +8,12 @@
 
 namespace slimpack {
 
-KeyValueCache::KeyValueCache(const ModelShape& shape, std::int64_t layers, Dtype dtype,
+KeyValueCache::KeyValueCache(const LayerShape& layer, std::int64_t layers, Dtype dtype,
                              at::Device device) {
   const auto options = at::dtype(compute_type(dtype)).device(device);
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    k_GLD_.push_back(at::empty({shape.num_kv_heads, 0, shape.head_dim}, options));
-    v_GLD_.push_back(at::empty({shape.num_kv_heads, 0, shape.head_dim}, options));
+  for (std::int64_t l = 0; l < layers; ++l) {
+    k_GLD_.push_back(at::empty({layer.num_kv_heads, 0, layer.head_dim}, options));
+    v_GLD_.push_back(at::empty({layer.num_kv_heads, 0, layer.head_dim}, options));
   }
 }
 

@@ -12,14 +12,14 @@
 #include "slimpack/packflow/decode/row_attention.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/layer_shape.h"
 
 namespace slimpack {
 
 class KeyValueCache {
  public:
   /// Empty, for `layers` layers of that shape.
-  KeyValueCache(const ModelShape& shape, std::int64_t layers, Dtype dtype, at::Device device);
+  KeyValueCache(const LayerShape& layer, std::int64_t layers, Dtype dtype, at::Device device);
 
   [[nodiscard]] std::int64_t size() const { return size_; }  ///< tokens
 

@@ -36,16 +36,16 @@ OwnKeys own_keys(const TokenRows& rows) {
   return rows.parents.empty() ? OwnKeys(count) : OwnKeys(rows.parents, count);
 }
 
-AnyRowDecoder row_decoder(const ModelShape& shape, Dtype dtype) {
+AnyRowDecoder row_decoder(const Decoder& shape, Dtype dtype) {
   switch (dtype) {
     case Dtype::kFp64:
-      return RowDecoder<double>(shape);
+      return RowDecoder<double>(shape.kinds.front(), shape.rms_norm_eps);
     case Dtype::kFp32:
-      return RowDecoder<float>(shape);
+      return RowDecoder<float>(shape.kinds.front(), shape.rms_norm_eps);
     case Dtype::kBf16:
       break;
   }
-  return RowDecoder<c10::BFloat16>(shape);
+  return RowDecoder<c10::BFloat16>(shape.kinds.front(), shape.rms_norm_eps);
 }
 
 /// Inputs of wanted layers, side by side.
@@ -73,7 +73,7 @@ class Features {
 
 }  // namespace
 
-LanguageModel::LanguageModel(const ModelShape& shape, const NamedTensors& tensors, Dtype dtype,
+LanguageModel::LanguageModel(const Decoder& shape, const NamedTensors& tensors, Dtype dtype,
                              at::Device device)
     : shape_(shape),
       dtype_(dtype),
@@ -109,13 +109,13 @@ RowStates LanguageModel::run_few(RowDecoder<Input>& decoder,
                                  std::span<const std::int64_t> positions) {
   using T = Sum<Input>;
   const auto count = static_cast<std::int64_t>(rows.tokens.size());
-  const at::Tensor x_TH = at::empty({count, shape_.hidden_size}, accumulate_type(dtype_));
+  const at::Tensor x_TH = at::empty({count, shape_.hidden_size()}, accumulate_type(dtype_));
   const RowsView<T> x = view_of<T>(x_TH);
   for (std::int64_t r = 0; r < count; ++r)
     weights_.embedding.panels().copy_row<Input>(rows.tokens[static_cast<std::size_t>(r)], x.row(r));
   const RowPlaces<T> places{sequences, positions, rope_.cos_LD().const_data_ptr<T>(),
                             rope_.sin_LD().const_data_ptr<T>()};
-  Features features(rows, shape_.hidden_size, x_TH.options());
+  Features features(rows, shape_.hidden_size(), x_TH.options());
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     features.see(layer, x_TH);
     decoder.run_layer(weights_.layers[layer], layer, places, x);
@@ -131,7 +131,7 @@ RowStates LanguageModel::run_slice(KeyValueCache& cache, const TokenRows& rows, 
                                      : at::embedding(weights_.embedding.whole_OI(), tokens_T);
   const SlicePass pass{shape_, cache, rope_.rows(positions), own, rows.sparse};
   const auto sums = at::dtype(accumulate_type(dtype_)).device(device_);
-  Features features(rows, shape_.hidden_size, sums);
+  Features features(rows, shape_.hidden_size(), sums);
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     features.see(layer, x_TH);
     x_TH = slice_layer(pass, weights_.layers[layer], layer, x_TH);
@@ -219,7 +219,7 @@ fs::path model_folder(const fs::path& folder) {
 }
 
 LanguageModel load_language_model(const fs::path& folder, Dtype dtype, at::Device device) {
-  const ModelShape shape = read_model_shape(folder / kConfigFile);
+  const Decoder shape = read_decoder(folder / kConfigFile);
   LanguageModel model(shape, sound_tensors(read_model_tensors(folder), shape, folder.string()),
                       dtype, device);
   if (!model.weights().finite) require_finite_model(folder);

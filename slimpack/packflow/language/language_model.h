@@ -17,8 +17,8 @@
 #include "slimpack/packflow/language/rope_table.h"
 #include "slimpack/packflow/language/row_decoder.h"
 #include "slimpack/packflow/language/sparse_prefill.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
@@ -49,16 +49,15 @@ struct NextToken {
 class LanguageModel {
  public:
   /// REQUIRES: sound_tensors (packflow/checkpoint).
-  LanguageModel(const ModelShape& shape, const NamedTensors& tensors, Dtype dtype,
-                at::Device device);
+  LanguageModel(const Decoder& shape, const NamedTensors& tensors, Dtype dtype, at::Device device);
 
-  [[nodiscard]] const ModelShape& shape() const { return shape_; }
+  [[nodiscard]] const Decoder& shape() const { return shape_; }
   [[nodiscard]] Dtype dtype() const { return dtype_; }
   [[nodiscard]] at::Device device() const { return device_; }
   [[nodiscard]] const DecoderWeights& weights() const { return weights_; }
 
   [[nodiscard]] KeyValueCache make_cache() const {
-    return {shape_, shape_.num_layers, dtype_, device_};
+    return {shape_.kinds.front(), shape_.num_layers(), dtype_, device_};
   }
 
   /// Makes room for so many tokens in the cache and in rope's tables, which grow in run() else.
@@ -86,7 +85,7 @@ class LanguageModel {
   at::Tensor run_halves(std::span<const NextToken> sequences);
   [[nodiscard]] bool runs_as_rows(std::int64_t rows) const;
 
-  ModelShape shape_;
+  Decoder shape_;
   Dtype dtype_;
   at::Device device_;
   DecoderWeights weights_;

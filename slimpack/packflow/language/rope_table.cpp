@@ -9,10 +9,10 @@
 
 namespace slimpack {
 
-RopeTable::RopeTable(const ModelShape& shape, Dtype dtype, at::Device device)
+RopeTable::RopeTable(const Decoder& shape, Dtype dtype, at::Device device)
     : frequencies_(rope_frequencies(shape, accumulate_type(dtype))),
       rows_options_(at::dtype(compute_type(dtype)).device(device)),
-      cos_LD_(at::empty({0, shape.head_dim / 2}, accumulate_type(dtype))),
+      cos_LD_(at::empty({0, shape.kinds.front().head_dim / 2}, accumulate_type(dtype))),
       sin_LD_(cos_LD_) {}
 
 void RopeTable::reserve(std::int64_t positions) {

@@ -7,14 +7,14 @@
 #include <span>
 
 #include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
 class RopeTable {
  public:
-  RopeTable(const ModelShape& shape, Dtype dtype, at::Device device);
+  RopeTable(const Decoder& shape, Dtype dtype, at::Device device);
 
   /// Makes room for positions [0, positions).
   void reserve(std::int64_t positions);

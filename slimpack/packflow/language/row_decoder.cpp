@@ -21,7 +21,7 @@ template <class Input>
 RowsView<Input> RowDecoder<Input>::normed(const at::Tensor& norm_H,
                                           RowsView<const Sum<Input>> x_TH) {
   normed_TH_.resize(x_TH.rows, shape_.hidden_size);
-  norm_rows<Input>(x_TH, shape_.hidden_size, elements<Sum<Input>>(norm_H), shape_.rms_norm_eps,
+  norm_rows<Input>(x_TH, shape_.hidden_size, elements<Sum<Input>>(norm_H), rms_norm_eps_,
                    normed_TH_.view());
   return normed_TH_.view();
 }
@@ -34,7 +34,7 @@ void RowDecoder<Input>::norm_heads(const DecoderLayerWeights& weights,
   for (std::int64_t r = 0; r < qkv_TO.rows; ++r) {
     const auto norm = [&](std::int64_t begin, std::int64_t heads, const at::Tensor& weight_D) {
       const RowsView<Sum<Input>> x{qkv_TO.row(r) + begin, heads, dim};
-      norm_rows<Sum<Input>>(x, dim, elements<Sum<Input>>(weight_D), shape_.rms_norm_eps, x);
+      norm_rows<Sum<Input>>(x, dim, elements<Sum<Input>>(weight_D), rms_norm_eps_, x);
     };
     norm(0, shape_.num_heads, weights.q_norm_D);
     norm(shape_.q_width(), shape_.num_kv_heads, weights.k_norm_D);
@@ -59,7 +59,7 @@ void RowDecoder<Input>::keep(RowsView<const Sum<Input>> qkv_TO, const SequenceRo
   const std::int64_t first = sequence.cache.size() + sequence.own.keys() - sequence.own.rows();
   for (std::int64_t r = 0; r < qkv_TO.rows; ++r) {
     const Sum<Input>* const k = qkv_TO.row(r) + shape_.q_width();
-    const Sum<Input>* const v = k + shape_.kv_width();
+    const Sum<Input>* const v = k + shape_.k_width();
     for (std::int64_t head = 0; head < heads.heads; ++head) {
       const std::int64_t to = (head * heads.capacity + first + r) * dim;
       std::copy_n(k + head * dim, dim, heads.k + to);
@@ -93,12 +93,12 @@ void RowDecoder<Input>::add_attention(const DecoderLayerWeights& weights,
                                       RowsView<const Input> normed, std::size_t layer,
                                       const RowPlaces<Sum<Input>>& places,
                                       RowsView<Sum<Input>> x_TH) {
-  const std::int64_t width = shape_.q_width() + 2 * shape_.kv_width();
+  const std::int64_t width = shape_.q_width() + 2 * shape_.k_width();
   qkv_TO_.resize(x_TH.rows, width);
   out_TQ_.resize(x_TH.rows, shape_.q_width());
   multiply<Input>(weights.qkv.panels(), normed, qkv_TO_.view());
   add_bias(qkv_TO_.view(), width, elements<Sum<Input>>(weights.qkv_bias_O));
-  if (shape_.qk_norm) norm_heads(weights, qkv_TO_.view());
+  if (shape_.has_qk_norm()) norm_heads(weights, qkv_TO_.view());
   rotate(qkv_TO_.view(), places);
   attend(layer, places.sequences);
   multiply<Input>(weights.output.panels(), out_TQ_.view(), x_TH, Into::kAdd);
@@ -107,7 +107,7 @@ void RowDecoder<Input>::add_attention(const DecoderLayerWeights& weights,
 
 template <class Input>
 void RowDecoder<Input>::add_mlp(const DecoderLayerWeights& weights, RowsView<Sum<Input>> x_TH) {
-  const std::int64_t width = shape_.intermediate_size;
+  const std::int64_t width = shape_.dense_width;
   gate_up_TO_.resize(x_TH.rows, 2 * width);
   act_TF_.resize(x_TH.rows, width);
   multiply<Input>(weights.gate_up.panels(), normed(weights.mlp_norm_H, x_TH), gate_up_TO_.view());

@@ -12,7 +12,7 @@
 #include "slimpack/packflow/decode/rows.h"
 #include "slimpack/packflow/language/decoder_weights.h"
 #include "slimpack/packflow/language/key_value_cache.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 
@@ -36,7 +36,8 @@ struct RowPlaces {
 template <class Input>
 class RowDecoder {
  public:
-  explicit RowDecoder(const ModelShape& shape) : shape_(shape) {}
+  RowDecoder(const LayerShape& layer, double rms_norm_eps)
+      : shape_(layer), rms_norm_eps_(rms_norm_eps) {}
 
   /// x += attention of `normed`, its norm; writes keys and values of the rows to their caches. The
   /// inputs of q, k and v may be wider than x.
@@ -65,7 +66,8 @@ class RowDecoder {
             const CachedHeads<Input>& heads);
   void attend(std::size_t layer, std::span<const SequenceRows> sequences);
 
-  ModelShape shape_;
+  LayerShape shape_;  ///< of every layer
+  double rms_norm_eps_;
   RowBuffer<Input> normed_TH_;
   RowBuffer<Sum<Input>> qkv_TO_;
   RowBuffer<Input> out_TQ_;

@@ -60,11 +60,12 @@ at::Tensor attend(const SlicePass& pass, const at::Tensor& q_TND, const KeysValu
 
 at::Tensor attention_block(const SlicePass& pass, const DecoderLayerWeights& weights,
                            std::size_t layer, const at::Tensor& x_TH) {
+  const LayerShape& shape = pass.shape.layer(layer);
   fused::Heads raw = split_qkv(
       linear(normed(pass, x_TH, weights.attention_norm_H), parameter(weights.qkv.whole_OI(), x_TH),
              parameter(weights.qkv_bias_O, x_TH)),
-      pass.shape);
-  if (pass.shape.qk_norm) {
+      shape);
+  if (shape.has_qk_norm()) {
     raw.q_TND = normed(pass, raw.q_TND, weights.q_norm_D);
     raw.k_TGD = normed(pass, raw.k_TGD, weights.k_norm_D);
   }

@@ -10,13 +10,13 @@
 #include "slimpack/packflow/language/decoder_weights.h"
 #include "slimpack/packflow/language/key_value_cache.h"
 #include "slimpack/packflow/language/sparse_prefill.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 
 /// What the layers of one pass share. References.
 struct SlicePass {
-  const ModelShape& shape;
+  const Decoder& shape;
   const KeyValueCache& cache;  ///< with room for the rows
   RopeRows rope;               ///< of the rows
   const OwnKeys& own;          ///< rows and keys are those of x

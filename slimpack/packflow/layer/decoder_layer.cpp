@@ -45,7 +45,7 @@ fused::Heads attention_inputs(const LayerContext& c, const at::Tensor& x_TH, Lay
   fused::Heads turned{
       at::empty(raw.q_TND.sizes(), raw.q_TND.options()), KvStore::room(raw.k_TGD), {}};
   if (rotation_copies_values(raw.v_TGD)) turned.v_TGD = KvStore::room(raw.v_TGD);
-  if (c.shape.qk_norm)
+  if (c.shape.has_qk_norm())
     normalize_and_rotate(c, raw, turned, rows);
   else
     rotate(raw, c.rope, turned);
@@ -57,7 +57,7 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
   LayerParameters& p = c.parameters;
   const fused::Heads heads = attention_inputs(c, x_TH, rows);
   // With q/k norms backward rotates again, unless everything is kept.
-  if (!c.shape.qk_norm || c.recompute == Recompute::kNothing) rows.q_TND = heads.q_TND;
+  if (!c.shape.has_qk_norm() || c.recompute == Recompute::kNothing) rows.q_TND = heads.q_TND;
   c.kv.write(c.layer, c.pack.slices, heads.k_TGD, heads.v_TGD);
   AttentionResult result = attend(c, heads.q_TND, c.exchange);
   rows.out_TND = std::move(result.out_TND);
@@ -81,8 +81,8 @@ at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const
   if (fused::takes_norm(in.x_TH, norm_H.value)) {
     at::Tensor dx_TH = c.rows.scattered(linear_input_gradient(dy_TO, weight_OH));
     at::Tensor y_TH = at::empty(in.x_TH.sizes(), in.x_TH.options());
-    fused::rms_norm_backward(dx_TH, {in.x_TH, norm_H.value, residual_TH, c.shape.rms_norm_eps},
-                             y_TH, norm_H.gradient);
+    fused::rms_norm_backward(dx_TH, {in.x_TH, norm_H.value, residual_TH, c.rms_norm_eps}, y_TH,
+                             norm_H.gradient);
     weights.add({std::move(dy_TO), std::move(y_TH), &norm_H, &weight_OH, &bias_O, true}, c.rows);
     return dx_TH;
   }
@@ -151,7 +151,7 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
     dqkv_TO = attend_backward(
         c, {dout_TND, seen.q_TND, rows.out_TND, rows.lse_TN},
         together ? fused::Heads{rows.raw_q_TND, rows.raw_k_TGD, {}} : fused::Heads());
-    if (c.shape.qk_norm && !together) undo_norms(c, rows, seen, dqkv_TO);
+    if (c.shape.has_qk_norm() && !together) undo_norms(c, rows, seen, dqkv_TO);
     if (c.remap != nullptr) dqkv_TO = c.remap->from_attention(dqkv_TO);
   }
   return normed_linear_backward(c, std::move(dqkv_TO), {rows.x_TH, rows.attention_rstd_T1},

@@ -14,14 +14,15 @@
 #include "slimpack/packflow/stores/kv_store.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/context_parallel.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/layer_shape.h"
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
 
 /// What both passes of a layer need besides rows. References; made per action and layer.
 struct LayerContext {
-  const ModelShape& shape;  ///< the rank's part of it (tensor_parallel_part)
+  const LayerShape& shape;  ///< the rank's part of the layer (tensor_parallel_part)
+  double rms_norm_eps;
   LayerParameters& parameters;
   KvStore& kv;
   std::size_t layer;  ///< within the stage

@@ -24,20 +24,20 @@ struct GateUp {
 
 }  // namespace
 
-fused::Heads split_qkv(const at::Tensor& qkv_TO, const ModelShape& s) {
+fused::Heads split_qkv(const at::Tensor& qkv_TO, const LayerShape& s) {
   const auto part = [&](std::int64_t begin, std::int64_t heads) {
     return qkv_TO.narrow(1, begin, heads * s.head_dim).unflatten(1, {heads, s.head_dim});
   };
   return {part(0, s.num_heads), part(s.q_width(), s.num_kv_heads),
-          part(s.q_width() + s.kv_width(), s.num_kv_heads)};
+          part(s.q_width() + s.k_width(), s.num_kv_heads)};
 }
 
 fused::HeadNorms head_norms(const LayerContext& c) {
-  return {c.parameters.q_norm_D.value, c.parameters.k_norm_D.value, c.shape.rms_norm_eps};
+  return {c.parameters.q_norm_D.value, c.parameters.k_norm_D.value, c.rms_norm_eps};
 }
 
 bool norms_with_rope(const LayerContext& c, const at::Tensor& like_TND) {
-  return c.shape.qk_norm && fused::takes_normed_heads({like_TND, {}, {}}, head_norms(c));
+  return c.shape.has_qk_norm() && fused::takes_normed_heads({like_TND, {}, {}}, head_norms(c));
 }
 
 at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,

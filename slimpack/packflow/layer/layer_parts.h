@@ -7,12 +7,12 @@
 
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/layer/layer_context.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 
 /// q, k and v of the joint projection: views.
-[[nodiscard]] fused::Heads split_qkv(const at::Tensor& qkv_TO, const ModelShape& s);
+[[nodiscard]] fused::Heads split_qkv(const at::Tensor& qkv_TO, const LayerShape& s);
 
 /// The weights of the q/k norms. REQUIRES: the model has them.
 [[nodiscard]] fused::HeadNorms head_norms(const LayerContext& c);

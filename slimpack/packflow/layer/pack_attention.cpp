@@ -99,9 +99,9 @@ class ProjectionGradients {
 
   void allocate() {
     if (dqkv_TO_.defined()) return;
-    const ModelShape& s = c_.shape;
+    const LayerShape& s = c_.shape;
     dqkv_TO_ =
-        at::empty({rows_.q_TND.size(0), s.q_width() + 2 * s.kv_width()}, rows_.q_TND.options());
+        at::empty({rows_.q_TND.size(0), s.q_width() + 2 * s.k_width()}, rows_.q_TND.options());
     parts_ = split_qkv(dqkv_TO_, s);
   }
   /// Undoes rope on the rows of `g`, from `row` of the MicroPack on, and the norms before it.

@@ -23,7 +23,7 @@ Parameter first_outputs(const Parameter& parameter, std::int64_t rows) {
 /// q as attention sees it, from q before its norm.
 at::Tensor rotated_queries(const LayerContext& c, const at::Tensor& raw_q_TND) {
   if (!norms_with_rope(c, raw_q_TND))
-    return rotate(rms_norm(raw_q_TND, c.parameters.q_norm_D, c.shape.rms_norm_eps), c.rope);
+    return rotate(rms_norm(raw_q_TND, c.parameters.q_norm_D, c.rms_norm_eps), c.rope);
   at::Tensor q_TND = at::empty(raw_q_TND.sizes(), raw_q_TND.options());
   fused::normed_rope({raw_q_TND, {}, {}}, {c.rope.cos, c.rope.sin}, head_norms(c), {q_TND, {}, {}},
                      {});
@@ -32,16 +32,16 @@ at::Tensor rotated_queries(const LayerContext& c, const at::Tensor& raw_q_TND) {
 
 /// Projects q again, and k where it is needed before its norm; v never is.
 at::Tensor project_again(const LayerContext& c, LayerRows& rows) {
-  const ModelShape& s = c.shape;
+  const LayerShape& s = c.shape;
   const LayerParameters& p = c.parameters;
-  const std::int64_t width = s.q_width() + (s.qk_norm ? s.kv_width() : 0);
+  const std::int64_t width = s.q_width() + (s.has_qk_norm() ? s.k_width() : 0);
   const at::Tensor projected_TO = to_attention(
-      c, linear(c.rows.gathered(rms_norm(rows.x_TH, p.attention_norm_H, s.rms_norm_eps)),
+      c, linear(c.rows.gathered(rms_norm(rows.x_TH, p.attention_norm_H, c.rms_norm_eps)),
                 first_outputs(p.qkv_OH, width), first_outputs(p.qkv_bias_O, width)));
   const at::Tensor q_TND = projected_TO.narrow(1, 0, s.q_width()).unflatten(1, {-1, s.head_dim});
-  if (!s.qk_norm) return rows.q_TND = rotate(q_TND, c.rope);
+  if (!s.has_qk_norm()) return rows.q_TND = rotate(q_TND, c.rope);
   rows.raw_q_TND = q_TND;
-  rows.raw_k_TGD = projected_TO.narrow(1, s.q_width(), s.kv_width()).unflatten(1, {-1, s.head_dim});
+  rows.raw_k_TGD = projected_TO.narrow(1, s.q_width(), s.k_width()).unflatten(1, {-1, s.head_dim});
   return rotated_queries(c, q_TND);
 }
 
@@ -56,13 +56,13 @@ void attend_again(const LayerContext& c, LayerRows& rows) {
 at::Tensor normed_input(const LayerContext& c, const at::Tensor& x, const Parameter& weight,
                         at::Tensor& rstd) {
   // Their backward computes 1 / rms while it reads x.
-  if (fused::are_there_for(x)) return rms_norm(x, weight, c.shape.rms_norm_eps);
+  if (fused::are_there_for(x)) return rms_norm(x, weight, c.rms_norm_eps);
   return normed_heads(c, x, weight, rstd);
 }
 
 at::Tensor normed_heads(const LayerContext& c, const at::Tensor& x, const Parameter& weight,
                         at::Tensor& rstd) {
-  const double eps = c.shape.rms_norm_eps;
+  const double eps = c.rms_norm_eps;
   if (c.recompute != Recompute::kNothing) return rms_norm(x, weight, eps);
   Normalized norm = rms_normalize(x, eps);
   rstd = std::move(norm.rstd);
@@ -110,13 +110,13 @@ BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept) {
                                      p.output_HQ, p.output_bias_H);
   if (kept.gate_up_TO.empty())
     kept.gate_up_TO = {
-        linear(c.rows.gathered(rms_norm(rows.middle_TH, p.mlp_norm_H, c.shape.rms_norm_eps)),
+        linear(c.rows.gathered(rms_norm(rows.middle_TH, p.mlp_norm_H, c.rms_norm_eps)),
                p.gate_up_OH, p.gate_up_bias_O)};
   return kept;
 }
 
 Normalized normalized(const LayerContext& c, const at::Tensor& x, const at::Tensor& rstd) {
-  const double eps = c.shape.rms_norm_eps;
+  const double eps = c.rms_norm_eps;
   return rstd.defined() ? rms_normalize(x, eps, rstd) : rms_normalize(x, eps);
 }
 
@@ -125,13 +125,13 @@ at::Tensor activation(const BackwardRows& rows) {
 }
 
 Queries queries(const LayerContext& c, const LayerRows& rows) {
-  if (!c.shape.qk_norm) return {rows.q_TND, {}, {}};
+  if (!c.shape.has_qk_norm()) return {rows.q_TND, {}, {}};
   if (norms_with_rope(c, rows.raw_q_TND))
     return {rows.q_TND.defined() ? rows.q_TND : rotated_queries(c, rows.raw_q_TND), {}, {}};
   if (rows.q_TND.defined()) return {rows.q_TND, {{}, rows.q_rstd_TN1}, {{}, rows.k_rstd_TG1}};
   Queries result;
-  result.q_norm = rms_normalize(rows.raw_q_TND, c.shape.rms_norm_eps);
-  result.k_norm = rms_normalize(rows.raw_k_TGD, c.shape.rms_norm_eps);
+  result.q_norm = rms_normalize(rows.raw_q_TND, c.rms_norm_eps);
+  result.k_norm = rms_normalize(rows.raw_k_TGD, c.rms_norm_eps);
   result.q_TND = rotate(at::mul(result.q_norm.n, c.parameters.q_norm_D.value), c.rope);
   return result;
 }

@@ -14,7 +14,7 @@ namespace slimpack {
 
 /// The rank whose parameters are made.
 struct ParameterOwner {
-  const ModelShape& shape;
+  const Decoder& shape;
   Dtype dtype;
   std::uint64_t seed;
   RankGrid grid;

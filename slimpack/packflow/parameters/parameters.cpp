@@ -7,18 +7,24 @@
 namespace slimpack {
 namespace {
 
-/// Which pieces of a model's tensors a rank holds: heads and columns of the MLP in equal parts, the
-/// vocabulary as evenly as it goes, over the ranks of its stage or of its pipeline.
+/// The rank's words: the vocabulary is split as evenly as it goes, over the ranks of its stage or
+/// of its pipeline.
+TensorPiece vocabulary_piece(std::int64_t vocab_size, const RankGrid& grid,
+                             const RankPlace& place) {
+  const bool spread = grid.spread_vocabulary;
+  const Shard words(vocab_size, spread ? grid.pipeline * grid.tensor : grid.tensor,
+                    spread ? place.pipeline * grid.tensor + place.tensor : place.tensor);
+  return {0, words.begin, words.size(), vocab_size, 1, spread};
+}
+
+/// Which pieces of a layer's tensors a rank holds: heads and columns of the MLP in equal parts.
 class TensorPieces {
  public:
-  TensorPieces(const ModelShape& shape, const RankGrid& grid, const RankPlace& place)
-      : shape_(shape),
-        part_(tensor_parallel_part(shape, grid.tensor)),
-        tensor_(grid.tensor),
-        index_(place.tensor),
-        spread_(grid.spread_vocabulary),
-        vocabulary_(shape.vocab_size, spread_ ? grid.pipeline * grid.tensor : grid.tensor,
-                    spread_ ? place.pipeline * grid.tensor + place.tensor : place.tensor) {}
+  TensorPieces(const LayerShape& layer, std::int32_t tensor_ranks, std::int32_t index)
+      : shape_(layer),
+        part_(tensor_parallel_part(layer, tensor_ranks)),
+        tensor_(tensor_ranks),
+        index_(index) {}
 
   /// Of `dimension`, which has the queries' width, that of keys or values, or that of the MLP.
   [[nodiscard]] TensorPiece queries(std::int64_t dimension) const {
@@ -28,14 +34,10 @@ class TensorPieces {
     // Where there are more ranks than heads, neighbours share one.
     const auto copies =
         static_cast<std::int32_t>(std::max<std::int64_t>(1, tensor_ / shape_.num_kv_heads));
-    return {0, index_ / copies * part_.kv_width(), part_.kv_width(), shape_.kv_width(), copies};
+    return {0, index_ / copies * part_.k_width(), part_.k_width(), shape_.k_width(), copies};
   }
   [[nodiscard]] TensorPiece ffn(std::int64_t dimension) const {
-    return {dimension, index_ * part_.intermediate_size, part_.intermediate_size,
-            shape_.intermediate_size};
-  }
-  [[nodiscard]] TensorPiece vocabulary() const {
-    return {0, vocabulary_.begin, vocabulary_.size(), shape_.vocab_size, 1, spread_};
+    return {dimension, index_ * part_.dense_width, part_.dense_width, shape_.dense_width};
   }
   /// Of the hidden size: every rank has all of it.
   [[nodiscard]] TensorPiece hidden() const {
@@ -43,16 +45,16 @@ class TensorPieces {
   }
 
  private:
-  const ModelShape& shape_;
-  ModelShape part_;
+  const LayerShape& shape_;
+  LayerShape part_;
   std::int32_t tensor_;
   std::int32_t index_;
-  bool spread_;
-  Shard vocabulary_;
 };
 
-void add_layer(BucketMaker& make, const ModelShape& s, const TensorPieces& pieces,
-               std::int32_t index, LayerParameters& p) {
+void add_layer(BucketMaker& make, const ParameterOwner& owner, std::int32_t index,
+               LayerParameters& p) {
+  const LayerShape& s = owner.shape.layer(static_cast<std::size_t>(index));
+  const TensorPieces pieces(s, owner.grid.tensor, owner.place.tensor);
   const std::string at = "model.layers." + std::to_string(index) + ".";
   const auto part = [&](const char* name, const TensorPiece& piece) {
     return NamedPiece{at + name, piece};
@@ -67,7 +69,7 @@ void add_layer(BucketMaker& make, const ModelShape& s, const TensorPieces& piece
     make.add_bias(p.qkv_bias_O, {part("self_attn.q_proj.bias", pieces.queries(0)),
                                  part("self_attn.k_proj.bias", pieces.keys()),
                                  part("self_attn.v_proj.bias", pieces.keys())});
-  if (s.qk_norm) {
+  if (s.has_qk_norm()) {
     make.add_norm(p.q_norm_D, at + "self_attn.q_norm.weight", s.head_dim);
     make.add_norm(p.k_norm_D, at + "self_attn.k_norm.weight", s.head_dim);
   }
@@ -93,32 +95,32 @@ using AddParameters = std::function<void(BucketMaker&)>;
 /// puts the bucket's parameters, which are members of `p`, into a maker.
 void for_each_bucket(const ParameterOwner& owner, const StageLayout& layout, StageId stage,
                      StageParameters& p, const std::function<void(const AddParameters&)>& visit) {
-  const ModelShape& shape = owner.shape;
+  const Decoder& shape = owner.shape;
   const bool spread = owner.grid.spread_vocabulary;
   const bool last = stage.value() == layout.stages() - 1;
   const bool embeds = stage.value() < (spread ? layout.ranks() : 1);
   const bool shares_matrix = shape.tie_embeddings && (spread || embeds);
   const bool heads = stage.value() >= layout.stages() - (spread ? layout.ranks() : 1);
-  const TensorPieces pieces(shape, owner.grid, owner.place);
-  const NamedPiece embedding{"model.embed_tokens.weight", pieces.vocabulary()};
+  const TensorPiece words = vocabulary_piece(shape.vocab_size, owner.grid, owner.place);
+  const NamedPiece embedding{"model.embed_tokens.weight", words};
   p.layers.resize(static_cast<std::size_t>(layout.layers(stage)));
   if (heads && !shares_matrix) {
     p.head_VH.tied_copy = shape.tie_embeddings;
     const NamedPiece matrix =
-        shape.tie_embeddings ? embedding : NamedPiece{"lm_head.weight", pieces.vocabulary()};
-    visit([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size); });
+        shape.tie_embeddings ? embedding : NamedPiece{"lm_head.weight", words};
+    visit([&](BucketMaker& m) { m.add_matrix(p.head_VH, {matrix}, shape.hidden_size()); });
   }
   if (last)
     visit([&](BucketMaker& m) {
-      m.add_norm(p.final_norm_H, "model.norm.weight", shape.hidden_size);
+      m.add_norm(p.final_norm_H, "model.norm.weight", shape.hidden_size());
     });
   for (std::int32_t l = layout.layers(stage); l-- > 0;)
     visit([&](BucketMaker& m) {
-      add_layer(m, shape, pieces, layout.layer_begin[stage.index()] + l,
+      add_layer(m, owner, layout.layer_begin[stage.index()] + l,
                 p.layers[static_cast<std::size_t>(l)]);
     });
   if (embeds)
-    visit([&](BucketMaker& m) { m.add_matrix(p.embedding_VH, {embedding}, shape.hidden_size); });
+    visit([&](BucketMaker& m) { m.add_matrix(p.embedding_VH, {embedding}, shape.hidden_size()); });
 }
 
 }  // namespace
@@ -154,10 +156,9 @@ void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Para
       .copy_(rows.contiguous().view(-1).narrow(0, from - begin, to - from));
 }
 
-StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
-                                      const StageLayout& layout, const RankGrid& grid,
-                                      const RankPlace& place, StageId stage, std::uint64_t seed,
-                                      at::Device device) {
+StageParameters make_stage_parameters(const Decoder& shape, Dtype dtype, const StageLayout& layout,
+                                      const RankGrid& grid, const RankPlace& place, StageId stage,
+                                      std::uint64_t seed, at::Device device) {
   const ParameterOwner owner{shape, dtype, seed, grid, place, device};
   StageParameters p;
   for_each_bucket(owner, layout, stage, p, [&](const AddParameters& add) {
@@ -168,8 +169,8 @@ StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
   return p;
 }
 
-std::map<std::string, std::vector<std::int64_t>> tensor_sizes(const ModelShape& shape) {
-  const StageLayout layout{{0, static_cast<std::int32_t>(shape.num_layers)}};
+std::map<std::string, std::vector<std::int64_t>> tensor_sizes(const Decoder& shape) {
+  const StageLayout layout{{0, static_cast<std::int32_t>(shape.num_layers())}};
   const ParameterOwner owner{shape, Dtype::kFp32, 0, {}, {}, at::Device(at::kCPU)};
   std::map<std::string, std::vector<std::int64_t>> sizes;
   StageParameters planned;

@@ -14,8 +14,8 @@
 #include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
@@ -127,14 +127,13 @@ void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Para
                   std::int64_t row, const at::Tensor& rows);
 
 /// Every tensor of the model by its public name, and its sizes. Allocates no tensor.
-[[nodiscard]] std::map<std::string, std::vector<std::int64_t>> tensor_sizes(
-    const ModelShape& shape);
+[[nodiscard]] std::map<std::string, std::vector<std::int64_t>> tensor_sizes(const Decoder& shape);
 
 /// Allocates and initialises what the rank at `place` holds of one of its stages: matrices
 /// normal(0, initializer_range) from a generator seeded by (seed, Hugging Face name), so that the
 /// weights do not depend on the grid; norms 1, biases 0; gradients and moments 0. REQUIRES: the
 /// grid has the layout's stages.
-[[nodiscard]] StageParameters make_stage_parameters(const ModelShape& shape, Dtype dtype,
+[[nodiscard]] StageParameters make_stage_parameters(const Decoder& shape, Dtype dtype,
                                                     const StageLayout& layout, const RankGrid& grid,
                                                     const RankPlace& place, StageId stage,
                                                     std::uint64_t seed,

@@ -140,7 +140,7 @@ EdgeTime exchange_time(const std::vector<BeyondMeasurement>& measured) {
 }
 
 TravelWidths travel_widths(const ProfileOptions& options) {
-  LayerWidths widths(options.shape, options.dtype, options.tp);
+  LayerWidths widths(options.shape, 0, options.dtype, options.tp);
   widths.comm = options.cp_comm_type;
   return widths.travel();
 }

@@ -10,12 +10,12 @@
 namespace slimpack {
 namespace {
 
-double work_of(const ModelShape& shape, const ProfilePoint& p) {
+double work_of(const Decoder& shape, const ProfilePoint& p) {
   const Slice slice = p.slice(0);
   double flops = 0;
   for (const Pass pass : kWholePasses)
-    flops += layer_linear_flops(layer_shape(shape), p.tokens, pass).count() +
-             layer_attention_flops(layer_shape(shape), slice.causal_pairs(), pass).count();
+    flops += layer_linear_flops(shape.kinds.front(), p.tokens, pass).count() +
+             layer_attention_flops(shape.kinds.front(), slice.causal_pairs(), pass).count();
   return flops * p.slices;
 }
 
@@ -33,7 +33,7 @@ double most_work(const std::vector<ProfilePoint>& grid, const ProfileOptions& op
          static_cast<double>(taken.count());
 }
 
-void drop_heavier(std::vector<ProfilePoint>& grid, const ModelShape& shape, double most) {
+void drop_heavier(std::vector<ProfilePoint>& grid, const Decoder& shape, double most) {
   std::erase_if(grid, [&](const ProfilePoint& p) { return work_of(shape, p) > most; });
 }
 

@@ -13,8 +13,8 @@ constexpr std::int32_t kLayers = 3;
 constexpr StageId kMiddle(1);
 
 RecomputingCosts bytes_of(const ProfileOptions& options) {
-  ModelShape shape = options.shape;
-  shape.num_layers = kLayers;
+  Decoder shape = options.shape;
+  shape.set_layers(kLayers);
   RecomputingCosts cost;
   cost.shape = shape;
   cost.dtype = options.dtype;

@@ -85,7 +85,7 @@ PartBench::PartBench(const ProfileOptions& options, const ProfileRank& rank, Par
              options.cp_comm_type},
       rope_(shape_, options.dtype, options.context, options.device),
       caches_(options.device) {
-  shape_.num_layers = 1;
+  shape_.set_layers(1);
   // The optimizer's state of a layer whole: shares of it cost as much an element.
   const RankGrid alone{.tensor = rank.tensor()};
   parameters_ =
@@ -170,11 +170,11 @@ void PartBench::on_rows(const ProfilePoint& point, Recompute recompute,
   const PackShare share =
       PackShare(own, place_.holder.replica).hidden(place_.holder.tensor, place_.holder.index);
   visit(step, PackId(packs.forward.size() - 1),
-        at::randn({share.rows().count(), shape_.hidden_size}, tensor_options(options_)));
+        at::randn({share.rows().count(), shape_.hidden_size()}, tensor_options(options_)));
 }
 
 void PartBench::fill_prefix(StageStep& step, const MicroPack& prefix) const {
-  const ModelShape part = tensor_parallel_part(shape_, place_.holder.tensor);
+  const LayerShape part = tensor_parallel_part(shape_.kinds.front(), place_.holder.tensor);
   const PackShare share(prefix, place_.holder.replica);
   for (std::size_t s = 0; s < prefix.slices.size(); ++s) {
     const Slice& slice = prefix.slices[s];

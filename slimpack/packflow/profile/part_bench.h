@@ -89,7 +89,7 @@ class PartBench {
   const ProfileOptions& options_;
   const ProfileRank& rank_;
   std::string_view name_;
-  ModelShape shape_;
+  Decoder shape_;
   StagePlace place_;
   Rope rope_;
   StageParameters parameters_;

@@ -19,7 +19,7 @@ Nanos next_layer_time(const PassRatio& r) {
 
 std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRank& rank) {
   PartBench bench(options, rank, PartBench::Part::kLayer);
-  const ModelShape s = tensor_parallel_part(options.shape, options.tp);
+  const LayerShape s = tensor_parallel_part(options.shape.kinds.front(), options.tp);
   const auto type = tensor_options(options);
   std::vector<PassRatio> ratios;
   for (Tokens tokens{256}; tokens <= options.context; tokens = tokens * 4) {

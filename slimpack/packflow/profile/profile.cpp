@@ -137,8 +137,8 @@ std::string ProfileOptions::settings_text() const {
 std::string ProfileOptions::job_text() const {
   const MeasuredOn here = measured_here(device);
   return fmt::format("{} {} device {} torch {} on {}",
-                     model_shape_to_json(shape, hugging_face_name(dtype)), settings_text(),
-                     here.device, here.torch, here.processor);
+                     decoder_to_json(shape, hugging_face_name(dtype)), settings_text(), here.device,
+                     here.torch, here.processor);
 }
 
 std::vector<double> ProfileOptions::figures_of(

@@ -17,8 +17,8 @@
 #include "slimpack/packflow/profile/kept_measurements.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/world.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -39,7 +39,7 @@ struct ProfileJob {
 };
 
 struct ProfileOptions {
-  ModelShape shape;
+  Decoder shape;
   Dtype dtype = Dtype::kFp32;
   Tokens context{4096};    ///< longest sequence to measure
   std::int32_t ranks = 1;  ///< threads that measure at once: ranks of one machine slow each other

@@ -22,7 +22,7 @@ namespace {
 
 /// Whether kElementwise computes anything that kNothing does not.
 bool elementwise_again(const ProfileOptions& options) {
-  LayerWidths widths(options.shape, options.dtype, options.tp);
+  LayerWidths widths(options.shape, 0, options.dtype, options.tp);
   if (options.device.is_cpu()) return widths.elementwise_again();
   GpuMemory gpu = options.gpu.value_or(gpu_memory(HardwareSpec()));
   gpu.fused_kernels = fused::are_there_on(options.device);

@@ -46,9 +46,9 @@ class EagleDraft final : public Draft {
   EagleDraft(EagleHead head, const LanguageModel& model)
       : head_(std::move(head)),
         model_(&model),
-        cache_(head_.shape, 1, model.dtype(), model.device()),
+        cache_(head_.shape.kinds.front(), 1, model.dtype(), model.device()),
         rope_(head_.shape, model.dtype(), model.device()),
-        decoder_(head_.shape) {}
+        decoder_(head_.shape.kinds.front(), head_.shape.rms_norm_eps) {}
 
   [[nodiscard]] std::vector<std::int64_t> feature_layers() const override {
     return head_.feature_layers;
@@ -103,7 +103,7 @@ at::Tensor EagleDraft<Input>::combined(const at::Tensor& features) {
                      head_.feature_norms_H[i].const_data_ptr<T>(), head_.shape.rms_norm_eps,
                      {to.data + at, rows, to.stride});
   }
-  at::Tensor g_TH = at::empty({rows, head_.shape.hidden_size}, features.options());
+  at::Tensor g_TH = at::empty({rows, head_.shape.hidden_size()}, features.options());
   multiply<Input>(head_.combine.panels(), to, view_of<T>(g_TH));
   return g_TH;
 }
@@ -118,7 +118,7 @@ void EagleDraft<Input>::embed(std::int64_t token, T* to) const {
 template <class Input>
 at::Tensor EagleDraft<Input>::run(std::span<const std::int64_t> next_tokens, const at::Tensor& g_TH,
                                   std::span<const std::int64_t> positions, const OwnKeys& own) {
-  const std::int64_t rows = g_TH.size(0), width = head_.shape.hidden_size;
+  const std::int64_t rows = g_TH.size(0), width = head_.shape.hidden_size();
   const double eps = head_.shape.rms_norm_eps;
   const at::Tensor e_TH = at::empty_like(g_TH), x_TH = g_TH.clone();
   const RowsView<T> e = view_of<T>(e_TH), x = view_of<T>(x_TH);

@@ -54,28 +54,29 @@ HeadConfig read_config(const fs::path& file, const LanguageModel& target) {
   const JsonFields fields(json, file.string());
   HeadConfig config;
   EagleHead& head = config.head;
-  ModelShape& shape = head.shape;
-  shape.num_layers = 1;
-  shape.hidden_size = fields.integer("hidden_size", 1, kLargestSize);
-  shape.intermediate_size = fields.integer("intermediate_size", 1, kLargestSize);
-  shape.num_heads = fields.integer("num_attention_heads", 1, kLargestSize);
-  shape.num_kv_heads = fields.integer("num_key_value_heads", 1, kLargestSize);
-  shape.head_dim = fields.integer("head_dim", 1, kLargestSize);
+  Decoder& shape = head.shape;
+  shape.set_layers(1);
+  LayerShape& layer = shape.kinds.front();
+  layer.hidden_size = fields.integer("hidden_size", 1, kLargestSize);
+  layer.dense_width = fields.integer("intermediate_size", 1, kLargestSize);
+  layer.num_heads = fields.integer("num_attention_heads", 1, kLargestSize);
+  layer.num_kv_heads = fields.integer("num_key_value_heads", 1, kLargestSize);
+  layer.head_dim = layer.value_dim = fields.integer("head_dim", 1, kLargestSize);
   shape.vocab_size = fields.integer("draft_vocab_size", 1, kLargestSize);
   shape.rms_norm_eps = fields.number("rms_norm_eps");
   shape.rope_theta = fields.number("rope_theta");
   shape.max_positions = target.shape().max_positions;
-  if (shape.num_heads % shape.num_kv_heads != 0 || shape.head_dim % 2 != 0)
+  if (layer.num_heads % layer.num_kv_heads != 0 || layer.head_dim % 2 != 0)
     invalid_input("{}: key heads ({}) must divide heads ({}), and head_dim ({}) must be even",
-                  fields.origin(), shape.num_kv_heads, shape.num_heads, shape.head_dim);
+                  fields.origin(), layer.num_kv_heads, layer.num_heads, layer.head_dim);
   config.target_vocabulary = fields.integer("vocab_size", 1, kLargestSize);
   config.feature_norms = flag(fields, "fc_norm");
   head.target_hidden_size = fields.has("target_hidden_size")
                                 ? fields.integer("target_hidden_size", 1, kLargestSize)
-                                : shape.hidden_size;
+                                : layer.hidden_size;
   head.norm_before_residual = flag(fields, "norm_before_residual");
   head.norm_output = flag(fields, "norm_output");
-  head.feature_layers = feature_layers(fields, target.shape().num_layers);
+  head.feature_layers = feature_layers(fields, target.shape().num_layers());
   return config;
 }
 
@@ -87,14 +88,14 @@ void require_target(const HeadConfig& config, const LanguageModel& target, const
           "this model",
           folder.string(), what, of_head, of_target);
   };
-  require("hidden_size", config.head.target_hidden_size, target.shape().hidden_size);
+  require("hidden_size", config.head.target_hidden_size, target.shape().hidden_size());
   require("vocab_size", config.target_vocabulary, target.shape().vocab_size);
 }
 
 using Sizes = std::map<std::string, std::vector<std::int64_t>>;
 
 Sizes needed_tensors(const HeadConfig& config) {
-  const ModelShape& s = config.head.shape;
+  const LayerShape& s = config.head.shape.kinds.front();
   const std::int64_t h = s.hidden_size, e = config.head.target_hidden_size;
   Sizes sizes{
       {"fc.weight", {h, kFeatures * e}},
@@ -102,15 +103,15 @@ Sizes needed_tensors(const HeadConfig& config) {
       {"midlayer.input_layernorm.weight", {h}},
       {"midlayer.post_attention_layernorm.weight", {h}},
       {"midlayer.self_attn.q_proj.weight", {s.q_width(), 2 * h}},
-      {"midlayer.self_attn.k_proj.weight", {s.kv_width(), 2 * h}},
-      {"midlayer.self_attn.v_proj.weight", {s.kv_width(), 2 * h}},
+      {"midlayer.self_attn.k_proj.weight", {s.k_width(), 2 * h}},
+      {"midlayer.self_attn.v_proj.weight", {s.k_width(), 2 * h}},
       {"midlayer.self_attn.o_proj.weight", {h, s.q_width()}},
-      {"midlayer.mlp.gate_proj.weight", {s.intermediate_size, h}},
-      {"midlayer.mlp.up_proj.weight", {s.intermediate_size, h}},
-      {"midlayer.mlp.down_proj.weight", {h, s.intermediate_size}},
+      {"midlayer.mlp.gate_proj.weight", {s.dense_width, h}},
+      {"midlayer.mlp.up_proj.weight", {s.dense_width, h}},
+      {"midlayer.mlp.down_proj.weight", {h, s.dense_width}},
       {"norm.weight", {h}},
-      {"lm_head.weight", {s.vocab_size, h}},
-      {"d2t", {s.vocab_size}},
+      {"lm_head.weight", {config.head.shape.vocab_size, h}},
+      {"d2t", {config.head.shape.vocab_size}},
   };
   if (config.feature_norms)
     for (std::int64_t i = 0; i < kFeatures; ++i) sizes[fmt::format("fc_norm.{}.weight", i)] = {e};
@@ -177,11 +178,11 @@ EagleHead load_eagle_head(const fs::path& folder, const LanguageModel& target) {
   head.head = matrix("lm_head.weight");
   if (tensors.contains("embed_tokens.weight")) {
     head.embedding = matrix("embed_tokens.weight");
-  } else if (head.shape.hidden_size != target.shape().hidden_size) {
+  } else if (head.shape.hidden_size() != target.shape().hidden_size()) {
     invalid_input(
         "'{}' has no embed_tokens, and its hidden_size {} is not the model's {}; take a "
         "complete head",
-        folder.string(), head.shape.hidden_size, target.shape().hidden_size);
+        folder.string(), head.shape.hidden_size(), target.shape().hidden_size());
   }
   head.target_tokens = target_tokens(tensors.at("d2t"), target.shape().vocab_size, folder);
   return head;

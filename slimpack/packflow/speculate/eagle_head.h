@@ -12,13 +12,13 @@
 
 #include "slimpack/packflow/language/decoder_weights.h"
 #include "slimpack/packflow/language/language_model.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
 struct EagleHead {
-  ModelShape shape;  ///< of its layer; its vocabulary is that of its guesses
+  Decoder shape;  ///< of its layer; its vocabulary is that of its guesses
   std::int64_t target_hidden_size = 0;
   std::vector<std::int64_t> feature_layers;  ///< of the target: whose inputs fc takes; three
   bool norm_before_residual = false;         ///< the attention's residual is the normed g

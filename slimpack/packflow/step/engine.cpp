@@ -69,7 +69,7 @@ Engine::Engine(EngineOptions options)
     // A kernel that is loaded in a step would wait for all work on the device.
     KernelChoice kernel = slimpack::attention_kernel(
         options_.device, options_.dtype,
-        attention_heads(tensor_parallel_part(options_.shape, options_.tensor)));
+        attention_heads(tensor_parallel_part(options_.shape.kinds.front(), options_.tensor)));
     if (t == 0) attention_kernel_ = std::move(kernel);
     finish_queue(options_.device);  // other ranks read the table
   });
@@ -172,7 +172,8 @@ void Engine::on_step_ranks(const StepPlan& plan, std::span<const LoweredSchedule
                                      stage.value() == grid.stages() - 1,
                                      {place.replica, grid.tensor, place.tensor},
                                      grid.spread_vocabulary,
-                                     options_.cp_comm_type},
+                                     options_.cp_comm_type,
+                                     options_.layout.layer_begin[stage.index()]},
                           of_stage, *rope_, packs, plan.lengths, *own_inputs,
                           recompute_of_stage(plan, stage), &communicator);
     }

@@ -14,7 +14,7 @@
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/world.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -28,7 +28,7 @@ struct EngineHooks {
 };
 
 struct EngineOptions {
-  ModelShape shape;
+  Decoder shape;
   Dtype dtype = Dtype::kFp32;
   StageLayout layout;
   std::int32_t replicas = 1;

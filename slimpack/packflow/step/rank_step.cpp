@@ -102,7 +102,7 @@ class RankRunner {
     const RowHolder holder = rank_.stages.front().place().holder;
     const PackShare held(pack, holder.replica);
     return {held.hidden(holder.tensor, holder.index).rows().count(),
-            rank_.options.shape.hidden_size,
+            rank_.options.shape.hidden_size(),
             at::dtype(compute_type(rank_.options.dtype)).device(rank_.options.device)};
   }
 

@@ -29,8 +29,8 @@ std::vector<RowShare> shares_by_sequence(const PackPlan& packs, const SequenceLe
 /// By sequence, the backward pack that frees its keys and values: that of its first slice. None
 /// where the kernel takes one sequence a call.
 std::vector<PackId> freeing_packs(const PackPlan& packs, const SequenceLengths& lengths,
-                                  const at::Tensor& like, const ModelShape& shape) {
-  if (!takes_several_sequences(like, attention_heads(shape))) return {};
+                                  const at::Tensor& like, const LayerShape& layer) {
+  if (!takes_several_sequences(like, attention_heads(layer))) return {};
   std::vector<PackId> freed_by(lengths.size(), PackId(-1));
   for (std::size_t p = 0; p < packs.backward.size(); ++p)
     for (const Slice& slice : packs.backward[p].slices)
@@ -41,16 +41,17 @@ std::vector<PackId> freeing_packs(const PackPlan& packs, const SequenceLengths& 
 
 }  // namespace
 
-InputReader reader_of(const ModelShape& shape, const StagePlace& place,
+InputReader reader_of(const Decoder& shape, const StagePlace& place,
                       const StageParameters& parameters) {
-  return {.holder = place.holder,
-          .embeds = place.embeds(),
-          .heads = place.heads(),
-          .like = parameters.buckets.front().values_N,
-          .attention = attention_heads(tensor_parallel_part(shape, place.holder.tensor))};
+  return {
+      .holder = place.holder,
+      .embeds = place.embeds(),
+      .heads = place.heads(),
+      .like = parameters.buckets.front().values_N,
+      .attention = attention_heads(tensor_parallel_part(shape.kinds.front(), place.holder.tensor))};
 }
 
-StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
+StageStep::StageStep(const Decoder& shape, StagePlace place, StageParameters& parameters,
                      const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
                      const StepInputs& inputs, RecomputeByLayer recompute,
                      Communicator* communicator)
@@ -63,9 +64,9 @@ StageStep::StageStep(const ModelShape& shape, StagePlace place, StageParameters&
       communicator_(communicator),
       rows_(packs, parameters.layers.size() + (place.last ? 1 : 0), place.holder,
             offloading_layers(recompute_)),
-      kv_(shape_, lengths, parameters.layers.size(),
+      kv_(shape_.kinds.front(), lengths, parameters.layers.size(),
           shares_by_sequence(packs, lengths, place.holder.replica),
-          freeing_packs(packs, lengths, parameters.buckets.front().values_N, shape_)),
+          freeing_packs(packs, lengths, parameters.buckets.front().values_N, shape_.kinds.front())),
       put_off_(packs.backward.size(), WeightGradients(WeightGradients::When::kLater)),
       loss_sum_(at::zeros({}, at::dtype(at::kDouble).device(parameters.device()))) {}
 
@@ -207,7 +208,8 @@ LayerContext StageStep::layer_context(std::size_t layer, const ActionInput& inpu
   // Between layers too: an action of long slices can take many seconds.
   if (communicator_ != nullptr) communicator_->require_peers();
   const MicroPack& pack = input.of_pack.pack;
-  return {.shape = shape_,
+  return {.shape = shape_.layer(static_cast<std::size_t>(place_.first_layer) + layer),
+          .rms_norm_eps = shape_.rms_norm_eps,
           .parameters = parameters_.layers[layer],
           .kv = kv_,
           .layer = layer,

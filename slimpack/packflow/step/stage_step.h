@@ -20,7 +20,7 @@
 #include "slimpack/packflow/stores/row_store.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/context_parallel.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {
@@ -32,6 +32,7 @@ struct StagePlace {
   RowHolder holder = {};
   bool spread_vocabulary = false;
   CpCommType cp_comm_type = CpCommType::kDirect;
+  std::int32_t first_layer = 0;  ///< the model's number of the stage's first layer
 
   /// Whether the stage has the embedding, or the head, whole.
   [[nodiscard]] bool embeds() const { return first && !spread_vocabulary; }
@@ -39,7 +40,7 @@ struct StagePlace {
 };
 
 /// A rank that has this stage alone, which is not spread. `shape` is the whole model's.
-[[nodiscard]] InputReader reader_of(const ModelShape& shape, const StagePlace& place,
+[[nodiscard]] InputReader reader_of(const Decoder& shape, const StagePlace& place,
                                     const StageParameters& parameters);
 
 /// Owns the step's row and key/value stores; borrows everything else, which must outlive it.
@@ -48,10 +49,9 @@ struct StagePlace {
 /// follow a schedule that check_schedule accepts. Not thread-safe: one rank, one stage.
 class StageStep {
  public:
-  StageStep(const ModelShape& shape, StagePlace place, StageParameters& parameters,
-            const Rope& rope, const PackPlan& packs, const SequenceLengths& lengths,
-            const StepInputs& inputs, RecomputeByLayer recompute = {},
-            Communicator* communicator = nullptr);
+  StageStep(const Decoder& shape, StagePlace place, StageParameters& parameters, const Rope& rope,
+            const PackPlan& packs, const SequenceLengths& lengths, const StepInputs& inputs,
+            RecomputeByLayer recompute = {}, Communicator* communicator = nullptr);
 
   /// Runs the stage's layers on a forward MicroPack. `x_TH` comes from the stage before, or from
   /// the spread vocabulary's embedding; undefined on a stage that embeds. The result goes to the
@@ -127,7 +127,7 @@ class StageStep {
                                          const AttentionExchange* exchange) const;
   [[nodiscard]] LayerContext layer_context(std::size_t layer, const ActionInput& input);
 
-  ModelShape shape_;  ///< the rank's part
+  Decoder shape_;  ///< the rank's part
   StagePlace place_;
   StageParameters& parameters_;
   const Rope& rope_;

@@ -40,19 +40,20 @@ PackInputs inputs_of(const InputReader& reader, const MicroPack& pack, const Ste
 
 }  // namespace
 
-InputReader rank_reader(const ModelShape& shape, const StageLayout& layout, const RankGrid& grid,
+InputReader rank_reader(const Decoder& shape, const StageLayout& layout, const RankGrid& grid,
                         const RankPlace& place, std::span<const ContextExchange> exchanges,
                         const at::Tensor& like) {
   const auto here = [&](StageId stage) {
     return layout.placement.rank_of(stage) == place.pipeline;
   };
   const bool spread = grid.spread_vocabulary;
-  InputReader reader{.holder = {place.replica, grid.tensor, place.tensor},
-                     .embeds = spread || here(StageId(0)),
-                     .heads = spread || here(StageId(grid.stages() - 1)),
-                     .spread_over = spread ? grid.pipeline : 0,
-                     .like = like,
-                     .attention = attention_heads(tensor_parallel_part(shape, grid.tensor))};
+  InputReader reader{
+      .holder = {place.replica, grid.tensor, place.tensor},
+      .embeds = spread || here(StageId(0)),
+      .heads = spread || here(StageId(grid.stages() - 1)),
+      .spread_over = spread ? grid.pipeline : 0,
+      .like = like,
+      .attention = attention_heads(tensor_parallel_part(shape.kinds.front(), grid.tensor))};
   for (const ContextExchange& exchange : exchanges)
     if (here(exchange.giver.stage)) reader.giving.push_back(exchange.giver);
   return reader;

@@ -18,7 +18,7 @@
 #include "slimpack/plan/action.h"
 #include "slimpack/plan/context_exchange.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 
@@ -35,7 +35,7 @@ struct InputReader {
 
 /// Where a replica's rank with all its stages stands. `exchanges` are of the replica, `like` is of
 /// the type of the rank's queries, where its inputs go.
-[[nodiscard]] InputReader rank_reader(const ModelShape& shape, const StageLayout& layout,
+[[nodiscard]] InputReader rank_reader(const Decoder& shape, const StageLayout& layout,
                                       const RankGrid& grid, const RankPlace& place,
                                       std::span<const ContextExchange> exchanges,
                                       const at::Tensor& like);

@@ -10,9 +10,9 @@
 
 namespace slimpack {
 
-VocabularyStep::VocabularyStep(const ModelShape& shape, const RankGrid& grid,
-                               const RankPlace& place, std::span<StageParameters> stages,
-                               const StepInputs& inputs, Communicator& communicator)
+VocabularyStep::VocabularyStep(const Decoder& shape, const RankGrid& grid, const RankPlace& place,
+                               std::span<StageParameters> stages, const StepInputs& inputs,
+                               Communicator& communicator)
     : shape_(shape),
       grid_(grid),
       place_(place),
@@ -68,7 +68,7 @@ TensorRows VocabularyStep::rows_of(const PackInputs& inputs,
 
 at::Tensor VocabularyStep::or_no_rows(at::Tensor rows_TH) const {
   if (rows_TH.defined()) return rows_TH;
-  return at::empty({0, shape_.hidden_size}, stages_.front().embedding_VH.value.options());
+  return at::empty({0, shape_.hidden_size()}, stages_.front().embedding_VH.value.options());
 }
 
 /// A tied head is the embedding, of the same words on the same rank.

@@ -14,7 +14,7 @@
 #include "slimpack/packflow/ranks/tensor_rows.h"
 #include "slimpack/packflow/step/step_tokens.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/decoder.h"
 
 namespace slimpack {
 
@@ -25,7 +25,7 @@ namespace slimpack {
 class VocabularyStep {
  public:
   /// `shape` is the whole model's, `stages` the rank's.
-  VocabularyStep(const ModelShape& shape, const RankGrid& grid, const RankPlace& place,
+  VocabularyStep(const Decoder& shape, const RankGrid& grid, const RankPlace& place,
                  std::span<StageParameters> stages, const StepInputs& inputs,
                  Communicator& communicator);
 
@@ -68,7 +68,7 @@ class VocabularyStep {
   [[nodiscard]] at::Tensor or_no_rows(at::Tensor rows_TH) const;
   [[nodiscard]] Parameter& head_matrix() const;
 
-  ModelShape shape_;  ///< with the rank's words alone
+  Decoder shape_;  ///< with the rank's words alone
   RankGrid grid_;
   RankPlace place_;
   std::span<StageParameters> stages_;

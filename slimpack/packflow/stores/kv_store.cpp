@@ -24,10 +24,10 @@ at::Tensor kept_rows(const at::Tensor& all_TGD, std::int64_t begin, std::int64_t
 
 }  // namespace
 
-KvStore::KvStore(const ModelShape& shape, SequenceLengths lengths, std::size_t layers,
+KvStore::KvStore(const LayerShape& layer, SequenceLengths lengths, std::size_t layers,
                  std::vector<RowShare> shares, std::vector<PackId> freed_by)
-    : kv_heads_(shape.num_kv_heads),
-      head_dim_(shape.head_dim),
+    : kv_heads_(layer.num_kv_heads),
+      head_dim_(layer.head_dim),
       lengths_(std::move(lengths)),
       shares_(std::move(shares)),
       freed_by_(std::move(freed_by)),

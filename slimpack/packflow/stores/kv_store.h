@@ -11,7 +11,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/kernels/attention.h"
 #include "slimpack/plan/row_share.h"
-#include "slimpack/spec/model_shape.h"
+#include "slimpack/spec/layer_shape.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
@@ -26,7 +26,7 @@ class KvStore {
  public:
   /// By sequence: `shares`, or empty = all whole; `freed_by`, the backward pack that frees it, or
   /// empty = no two share a tensor.
-  KvStore(const ModelShape& shape, SequenceLengths lengths, std::size_t layers,
+  KvStore(const LayerShape& layer, SequenceLengths lengths, std::size_t layers,
           std::vector<RowShare> shares = {}, std::vector<PackId> freed_by = {});
 
   /// A new tensor like the given keys or values, laid out as the store keeps them. write() takes

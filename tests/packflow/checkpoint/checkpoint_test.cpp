@@ -101,7 +101,7 @@ TEST(Checkpoint, IsTheSameWhateverTheGridOfRanks) {
         const Checkpoint first = checkpoint_at(folder / "one", 1);
 
         EngineOptions other = random.options(Dtype::kBf16);
-        const auto layers = static_cast<std::int32_t>(random.shape.num_layers);
+        const auto layers = static_cast<std::int32_t>(random.shape.num_layers());
         other.layout = rng.below(2) == 0 ? StageLayout{{0, layers}} : StageLayout{{0, 1, layers}};
         other.replicas = 1 + static_cast<std::int32_t>(rng.below(3));
         other.tensor = 1 << rng.below(3);

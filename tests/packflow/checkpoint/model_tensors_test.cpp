@@ -25,13 +25,13 @@ using testing::random_tokens;
 using testing::small_shape;
 using testing::SmallStep;
 
-Engine engine_of(const ModelShape& shape, Dtype dtype = Dtype::kFp32, std::int32_t stages = 1,
+Engine engine_of(const Decoder& shape, Dtype dtype = Dtype::kFp32, std::int32_t stages = 1,
                  std::uint64_t seed = 1) {
   return Engine(engine_options(packed_step(shape, dtype, stages, {Tokens(9)}, Tokens(9)), seed));
 }
 
-ModelShape tied_shape() {
-  ModelShape shape = small_shape(2);
+Decoder tied_shape() {
+  Decoder shape = small_shape(2);
   shape.tie_embeddings = true;
   return shape;
 }
@@ -44,8 +44,8 @@ void expect_same(Engine& engine, const NamedTensors& expected) {
 }
 
 TEST(ModelTensors, HaveTheNamesAndSizesOfTheShape) {
-  for (const ModelShape& shape : {small_shape(2), tied_shape(), small_shape(1, true)}) {
-    Engine engine = engine_of(shape, Dtype::kFp32, static_cast<std::int32_t>(shape.num_layers));
+  for (const Decoder& shape : {small_shape(2), tied_shape(), small_shape(1, true)}) {
+    Engine engine = engine_of(shape, Dtype::kFp32, static_cast<std::int32_t>(shape.num_layers()));
     const NamedTensors tensors = named_parameters(engine);
     const auto sizes = tensor_sizes(shape);
     ASSERT_EQ(tensors.size(), sizes.size());
@@ -69,8 +69,8 @@ TEST(ModelTensors, BeginInTheirBucketsWhereTensorsOfTheirOwnWould) {
     return reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 64 == 0;
   };
   for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}) {
-    ModelShape shape = small_shape(2, true);
-    shape.hidden_size = 36;  // norms of 72 bytes in bf16, and heads' of 16
+    Decoder shape = small_shape(2, true);
+    shape.kinds[0].hidden_size = 36;  // norms of 72 bytes in bf16, and heads' of 16
     Engine engine = engine_of(shape, dtype, 2);
     engine.on_ranks([&](std::int32_t rank, Communicator&, RankClock&) {
       for (StageParameters& stage : engine.parameters(rank))
@@ -148,7 +148,7 @@ TEST(ModelTensors, OfATiedModelMayHaveItsMatrixUnderTheNameOfTheHeadAlone) {
 }
 
 TEST(ModelTensors, MayLackTheNameOfTheModelInFront) {
-  for (const ModelShape& shape : {small_shape(2), tied_shape()}) {
+  for (const Decoder& shape : {small_shape(2), tied_shape()}) {
     Engine engine = engine_of(shape, Dtype::kFp32, 2);
     const NamedTensors sound = named_parameters(engine);
     NamedTensors tensors;
@@ -180,7 +180,7 @@ class ModelFolder : public ::testing::Test {
     for (std::int32_t i = 0; i < 2; ++i)
       write_safetensors(folder_ / part_name("model", i, 2), parts[i]);
     put_file(folder_ / kIndexFile, index_to_json(file_of, 0));
-    put_file(folder_ / kConfigFile, model_shape_to_json(small_shape(2), "float32"));
+    put_file(folder_ / kConfigFile, decoder_to_json(small_shape(2), "float32"));
   }
 
   TempFolder folder_;
@@ -283,21 +283,21 @@ TEST_F(ModelFolder, WithANumberThatIsNotFiniteIsRefusedByFileAndTensor) {
 }
 
 TEST_F(ModelFolder, OfAModelThatUsesTheSameSizesOtherwiseIsRefusedByTheField) {
-  ModelShape other = small_shape(2);
-  other.num_heads = 3;  // of 16 dimensions each: the matrices have the same sizes
-  other.num_kv_heads = 1;
-  other.head_dim = 16;
-  put_file(folder_ / kConfigFile, model_shape_to_json(other, "float32"));
+  Decoder other = small_shape(2);
+  other.kinds[0].num_heads = 3;  // of 16 dimensions each: the matrices have the same sizes
+  other.kinds[0].num_kv_heads = 1;
+  other.kinds[0].head_dim = other.kinds[0].value_dim = 16;
+  put_file(folder_ / kConfigFile, decoder_to_json(other, "float32"));
   expect_invalid_input([&] { load_hugging_face_model(engine_, folder_.path()); },
                        {"config.json", "num_attention_heads is 3", "has 6"});
   other = small_shape(2);
   other.rms_norm_eps = 1e-3;
-  put_file(folder_ / kConfigFile, model_shape_to_json(other, "float32"));
+  put_file(folder_ / kConfigFile, decoder_to_json(other, "float32"));
   expect_invalid_input([&] { load_hugging_face_model(engine_, folder_.path()); },
                        {"rms_norm_eps is 0.001"});
   other = small_shape(2);
   other.max_positions = Tokens(64);  // the run's to choose
-  put_file(folder_ / kConfigFile, model_shape_to_json(other, "float32"));
+  put_file(folder_ / kConfigFile, decoder_to_json(other, "float32"));
   load_hugging_face_model(engine_, folder_.path());
 }
 

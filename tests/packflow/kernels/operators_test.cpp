@@ -73,9 +73,9 @@ TEST(RmsNorm, RoundsTheNormalisedValueBeforeTheWeightAsHuggingFaceDoes) {
   EXPECT_EQ(n.n[0][1].item<double>(), 1.34375);
 }
 
-ModelShape rope_shape(std::int64_t head_dim, double theta) {
-  ModelShape shape;
-  shape.head_dim = head_dim;
+Decoder rope_shape(std::int64_t head_dim, double theta) {
+  Decoder shape;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = head_dim;
   shape.rope_theta = theta;
   return shape;
 }
@@ -208,14 +208,14 @@ TEST(Linear, WidensBf16OperandsThatAreViews) {
 }
 
 struct HeadCase {
-  ModelShape shape;
+  Decoder shape;
   Parameter norm_H, head_VH;
   at::Tensor x_TH, targets_T;
 };
 
 HeadCase head_case(Rng& rng, std::int64_t rows, std::int64_t hidden, std::int64_t vocab) {
   HeadCase c;
-  c.shape.hidden_size = hidden;
+  c.shape.kinds[0].hidden_size = hidden;
   c.shape.vocab_size = vocab;
   c.shape.rms_norm_eps = 1e-5;
   c.norm_H = random_parameter(rng, {hidden});
@@ -292,7 +292,7 @@ TEST(Head, SeveralBlocksOfRowsEqualOneBlockEach) {
   Rng rng(8);
   HeadCase c = head_case(rng, 150, 4, 20000);
   // 2^20 / 20,000 = 52, at least 64: blocks 64, 64, 22
-  ASSERT_EQ(head_block(c.shape, DeviceKind::kCpu), Tokens(64));
+  ASSERT_EQ(head_block(c.shape.vocab_size, DeviceKind::kCpu), Tokens(64));
   HeadCase apart = c;
   apart.norm_H.gradient = at::zeros_like(c.norm_H.gradient);
   apart.head_VH.gradient = at::zeros_like(c.head_VH.gradient);
@@ -315,7 +315,7 @@ TEST(Head, SeveralBlocksOfRowsEqualOneBlockEach) {
 TEST(Head, LargeLogitsDoNotOverflow) {
   // Logits 1000 and 0: p = (1, e^-1000 = 0). The loss of the second is 1000, its gradients 1, −1.
   HeadCase c;
-  c.shape.hidden_size = 1;
+  c.shape.kinds[0].hidden_size = 1;
   c.shape.vocab_size = 2;
   c.shape.rms_norm_eps = 0;
   c.norm_H.value = at::ones({1}, at::kDouble);

@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     if (argc != 3) invalid_input("usage: rope_program config.json fp32|fp64");
     const bool wide = std::string_view(argv[2]) == "fp64";
     const RopeFrequencies rope =
-        rope_frequencies(read_model_shape(argv[1]), wide ? at::kDouble : at::kFloat);
+        rope_frequencies(read_decoder(argv[1]), wide ? at::kDouble : at::kFloat);
     fmt::print("{}\n", rope.attention_factor);
     for (std::int64_t i = 0; i < rope.inverse.size(0); ++i)
       fmt::print("{}\n", rope.inverse[i].item<double>());

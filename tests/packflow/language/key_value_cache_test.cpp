@@ -12,12 +12,7 @@ namespace {
 
 constexpr std::size_t kLayers = 2;
 
-ModelShape small_shape() {
-  ModelShape shape;
-  shape.num_kv_heads = 3;
-  shape.head_dim = 4;
-  return shape;
-}
+constexpr LayerShape kLayer{.num_kv_heads = 3, .head_dim = 4, .value_dim = 4};
 
 /// Every number of a row says which row and layer it is of, and whether of a key or a value.
 double number_of(std::int64_t token, std::size_t layer, bool is_value) {
@@ -51,7 +46,7 @@ void expect_tokens(const KeyValueCache& cache, const std::vector<std::int64_t>& 
 }
 
 KeyValueCache empty_cache() {
-  return {small_shape(), static_cast<std::int64_t>(kLayers), Dtype::kFp32, at::kCPU};
+  return {kLayer, static_cast<std::int64_t>(kLayers), Dtype::kFp32, at::kCPU};
 }
 
 TEST(KeyValueCache, KeepsItsRowsWhenItGrows) {

@@ -19,39 +19,40 @@ namespace {
 
 constexpr double kAllowed = 0.05;
 
-ModelShape shape_of(std::int64_t heads, std::int64_t key_heads, std::int64_t inner) {
-  ModelShape shape;
-  shape.hidden_size = 128;
-  shape.intermediate_size = inner;
-  shape.num_layers = 3;
-  shape.num_heads = heads;
-  shape.num_kv_heads = key_heads;
-  shape.head_dim = 32;
+Decoder shape_of(std::int64_t heads, std::int64_t key_heads, std::int64_t inner) {
+  Decoder shape;
+  shape.kinds[0].hidden_size = 128;
+  shape.kinds[0].dense_width = inner;
+  shape.set_layers(3);
+  shape.kinds[0].num_heads = heads;
+  shape.kinds[0].num_kv_heads = key_heads;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 32;
   shape.vocab_size = 320;
   shape.max_positions = Tokens(20000);
   return shape;
 }
 
-NamedTensors random_model(const ModelShape& s) {
+NamedTensors random_model(const Decoder& model) {
+  const LayerShape& s = model.kinds[0];
   Rng rng(1);
   NamedTensors tensors;
   const auto add = [&](const std::string& name, at::IntArrayRef sizes) {
     tensors[name + ".weight"] = testing::random_tensor(rng, sizes) * 0.1;
   };
-  for (std::int64_t layer = 0; layer < s.num_layers; ++layer) {
+  for (std::int64_t layer = 0; layer < model.num_layers(); ++layer) {
     const std::string at = fmt::format("model.layers.{}.", layer);
     add(at + "input_layernorm", {s.hidden_size});
     add(at + "post_attention_layernorm", {s.hidden_size});
     add(at + "self_attn.q_proj", {s.q_width(), s.hidden_size});
-    add(at + "self_attn.k_proj", {s.kv_width(), s.hidden_size});
-    add(at + "self_attn.v_proj", {s.kv_width(), s.hidden_size});
+    add(at + "self_attn.k_proj", {s.k_width(), s.hidden_size});
+    add(at + "self_attn.v_proj", {s.k_width(), s.hidden_size});
     add(at + "self_attn.o_proj", {s.hidden_size, s.q_width()});
-    add(at + "mlp.gate_proj", {s.intermediate_size, s.hidden_size});
-    add(at + "mlp.up_proj", {s.intermediate_size, s.hidden_size});
-    add(at + "mlp.down_proj", {s.hidden_size, s.intermediate_size});
+    add(at + "mlp.gate_proj", {s.dense_width, s.hidden_size});
+    add(at + "mlp.up_proj", {s.dense_width, s.hidden_size});
+    add(at + "mlp.down_proj", {s.hidden_size, s.dense_width});
   }
-  add("model.embed_tokens", {s.vocab_size, s.hidden_size});
-  add("lm_head", {s.vocab_size, s.hidden_size});
+  add("model.embed_tokens", {model.vocab_size, s.hidden_size});
+  add("lm_head", {model.vocab_size, s.hidden_size});
   add("model.norm", {s.hidden_size});
   return tensors;
 }

@@ -58,11 +58,11 @@ TEST(PackSizes, OnACpuStaySmall) {
 TEST(PackSizes, EndBeforeTheDeviceIsFull) {
   // 24 GB, of which nine tenths may be filled. A token of this layer takes about 1 MB.
   ProfileOptions options = on_device(Tokens(1 << 20));
-  options.shape.hidden_size = 8192;
-  options.shape.intermediate_size = 28'672;
-  options.shape.num_heads = 64;
-  options.shape.num_kv_heads = 8;
-  options.shape.head_dim = 128;
+  options.shape.kinds[0].hidden_size = 8192;
+  options.shape.kinds[0].dense_width = 28'672;
+  options.shape.kinds[0].num_heads = 64;
+  options.shape.kinds[0].num_kv_heads = 8;
+  options.shape.kinds[0].head_dim = options.shape.kinds[0].value_dim = 128;
   options.dtype = Dtype::kBf16;
   const auto room = static_cast<double>(testing::kPretendedMemory) * 0.9;
   const std::vector<std::int64_t> sizes = whole_documents(layer_grid(options));
@@ -81,10 +81,10 @@ TEST(PackSizes, PredictedBytesAreAtLeastThoseOfTheLayer) {
   // Weights and gradients in fp32 and two moments: 16 bytes a parameter. Forward and backward of
   // 2,048 tokens take some more, rows of the hidden size at least.
   const ProfileOptions options = on_device(Tokens(4096));
-  const ModelShape& s = options.shape;
+  const LayerShape& s = options.shape.kinds[0];
   const std::int64_t parameters =
       s.hidden_size * (2 * s.num_heads + 2 * s.num_kv_heads) * s.head_dim +
-      3 * s.hidden_size * s.intermediate_size;
+      3 * s.hidden_size * s.dense_width;
   const Bytes small = predicted_bytes(options, {Tokens(32), Tokens(0)});
   EXPECT_GE(small.count(), 16 * parameters);
   EXPECT_GE((predicted_bytes(options, {Tokens(2048), Tokens(0)}) - small).count(),
@@ -111,13 +111,13 @@ TEST(DeviceProfile, TimesNoPolicyThatNoPlanChooses) {
   // Fused kernels do the same work for kNothing as for kElementwise, but for norms of q and k.
   ProfileOptions options = on_device(Tokens(64));
   options.dtype = Dtype::kBf16;
-  options.shape.hidden_size = 64;
-  options.shape.intermediate_size = 128;
-  options.shape.num_heads = 4;
-  options.shape.num_kv_heads = 2;
-  options.shape.head_dim = 16;
+  options.shape.kinds[0].hidden_size = 64;
+  options.shape.kinds[0].dense_width = 128;
+  options.shape.kinds[0].num_heads = 4;
+  options.shape.kinds[0].num_kv_heads = 2;
+  options.shape.kinds[0].head_dim = options.shape.kinds[0].value_dim = 16;
   for (const bool qk_norm : {false, true}) {
-    options.shape.qk_norm = qk_norm;
+    options.shape.kinds[0].qk_norm = qk_norm ? QkNorm::kPerHead : QkNorm::kNone;
     const Costs cost = profile_costs(options);
     EXPECT_EQ(cost.elementwise != EdgeTime(), qk_norm);
     // No recomputation takes negative time.

@@ -79,7 +79,7 @@ TEST(Profile, GoesOnWithThePartsThatWereMeasured) {
 TEST(Profile, OfAnotherModelIsAnotherJob) {
   ProfileOptions options = small_profile();
   const std::string job = options.job_text();
-  options.shape.hidden_size *= 2;
+  options.shape.kinds[0].hidden_size *= 2;
   EXPECT_NE(options.job_text(), job);
   options = small_profile();
   options.dtype = Dtype::kBf16;

@@ -23,7 +23,7 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
   // How long anything takes is the machine's business; that it takes time is not.
   for (const std::int64_t context : {40, 1024}) {
     const Costs cost = profile_costs(small_profile(Tokens(context)));
-    EXPECT_EQ(cost.shape, DecoderShape(small_profile(Tokens(context)).shape));
+    EXPECT_EQ(cost.shape, small_profile(Tokens(context)).shape);
     for (const PackCost& time : {cost.forward, cost.backward}) {
       for (const double c :
            {time.per_pack, time.per_slice, time.per_token, time.per_pair, time.per_prefix_token}) {

@@ -26,14 +26,14 @@ constexpr std::int64_t kVocabulary = 50, kGuesses = 30, kHidden = 16, kInner = 2
 constexpr std::int64_t kHeads = 4, kKeyHeads = 2, kDim = 6;
 constexpr double kEps = 1e-6, kTheta = 10000;
 
-ModelShape shape_of(std::int64_t layers, std::int64_t vocabulary) {
-  ModelShape shape;
-  shape.hidden_size = kHidden;
-  shape.intermediate_size = kInner;
-  shape.num_layers = layers;
-  shape.num_heads = kHeads;
-  shape.num_kv_heads = kKeyHeads;
-  shape.head_dim = kDim;
+Decoder shape_of(std::int64_t layers, std::int64_t vocabulary) {
+  Decoder shape;
+  shape.kinds[0].hidden_size = kHidden;
+  shape.kinds[0].dense_width = kInner;
+  shape.set_layers(layers);
+  shape.kinds[0].num_heads = kHeads;
+  shape.kinds[0].num_kv_heads = kKeyHeads;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = kDim;
   shape.vocab_size = vocabulary;
   shape.max_positions = Tokens(400);
   shape.rms_norm_eps = kEps;

@@ -300,8 +300,8 @@ TEST(Device, AGpusKernelsGiveGradientsAsNearToFp32AsThoseOfTheCpu) {
   // whole documents tensors, too.
   for (const std::int64_t head_dim : {8, 16}) {
     const auto steps = [&](Dtype dtype) {
-      ModelShape shape = small_shape(kLayers, true);
-      shape.head_dim = head_dim;
+      Decoder shape = small_shape(kLayers, true);
+      shape.kinds[0].head_dim = shape.kinds[0].value_dim = head_dim;
       return std::array{packed_step(shape, dtype, 1, lengths(), Tokens(115),
                                     {Recompute::kNothing, Recompute::kFull}),
                         packed_step(shape, dtype, 2, lengths(), Tokens(72)),
@@ -322,7 +322,7 @@ TEST(Device, OurKernelsGiveTheGradientsOfAnyGrid) {
     if (!sample.next()) continue;
     Rng rng(seed);
     RandomRun random = random_run(rng);
-    random.shape.head_dim = 16;
+    random.shape.kinds[0].head_dim = random.shape.kinds[0].value_dim = 16;
     // Sums of few values differ more by chance.
     EXPECT_TRUE(are_as_near(run_once(random, Dtype::kBf16, kPretended),
                             run_once(random, Dtype::kBf16), run_once(random, Dtype::kFp32), 3))
@@ -403,8 +403,8 @@ TEST_F(OnCuda, Fp64GradientsAreThoseOfTheCpu) {
 TEST_F(OnCuda, Bf16GradientsAreAsNearToFp32AsThoseOfTheCpu) {
   for (const bool qk_norm : {false, true}) {
     const auto step = [&](Dtype dtype) {
-      ModelShape shape = small_shape(kLayers, qk_norm);
-      shape.head_dim = 16;  // our own kernels take these
+      Decoder shape = small_shape(kLayers, qk_norm);
+      shape.kinds[0].head_dim = shape.kinds[0].value_dim = 16;  // our own kernels take these
       return sliced_step(shape, dtype, 1, lengths(), 6, Tokens(8));
     };
     EXPECT_TRUE(are_as_near(run_once(step(Dtype::kBf16), *device_), run_once(step(Dtype::kBf16)),

@@ -188,7 +188,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   const auto sequences = sequences_of(step);
   const SequenceLengths lengths = lengths_of(sequences);
 
-  const ModelShape shape = read_model_shape(step.text("config"));
+  const Decoder shape = read_decoder(step.text("config"));
   const Dtype dtype = dtype_of(step.text("dtype"));
   const Costs cost = cost_from_hardware(shape, dtype, HardwareSpec{});
   const bool random = step.has("random");

@@ -29,7 +29,7 @@ const SequenceLengths& lengths() {
   return all;
 }
 
-StepTokens tokens_for(const ModelShape& shape) {
+StepTokens tokens_for(const Decoder& shape) {
   Rng rng(11);
   return random_tokens(rng, shape, lengths());
 }
@@ -43,7 +43,7 @@ TEST(Engine, TheSamePlanAndSeedGiveTheSameBits) {
 
 TEST(Engine, PlansStagesAndPackingChangeNothingButRounding) {
   for (const bool tied : {false, true}) {
-    ModelShape shape = small_shape(4, true);
+    Decoder shape = small_shape(4, true);
     shape.tie_embeddings = tied;
     const StepOutcome whole = run_once(packed_step(shape, Dtype::kFp64, 1, lengths(), Tokens(115)));
     EXPECT_GT(whole.result.loss, 1.0);

@@ -23,13 +23,13 @@ using testing::sliced_step;
 using testing::SmallStep;
 using testing::split_backwards;
 
-ModelShape fused_shape(bool qk_norm, std::int64_t vocabulary) {
-  ModelShape shape = testing::small_shape(2, qk_norm);
-  shape.hidden_size = 64;
-  shape.intermediate_size = 208;
-  shape.num_heads = 4;
-  shape.num_kv_heads = 2;
-  shape.head_dim = 16;
+Decoder fused_shape(bool qk_norm, std::int64_t vocabulary) {
+  Decoder shape = testing::small_shape(2, qk_norm);
+  shape.kinds[0].hidden_size = 64;
+  shape.kinds[0].dense_width = 208;
+  shape.kinds[0].num_heads = 4;
+  shape.kinds[0].num_kv_heads = 2;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 16;
   shape.vocab_size = vocabulary;
   return shape;
 }
@@ -45,8 +45,8 @@ void expect_peaks_of_the_model(bool fused) {
   for (const Recompute recompute : testing::recomputations_of_cpu())
     for (const bool qk_norm : {false, true}) {
       const RecomputeByLayer policy(2, recompute);
-      const ModelShape few = fused_shape(qk_norm, 64), many = fused_shape(qk_norm, 4096);
-      ASSERT_TRUE(fused_kernels_take(few));
+      const Decoder few = fused_shape(qk_norm, 64), many = fused_shape(qk_norm, 4096);
+      ASSERT_TRUE(fused_kernels_take(few.kinds[0]));
       std::vector<SmallStep> steps{
           sliced_step(few, Dtype::kBf16, 1, lengths(), 6, Tokens(64), policy),
           packed_step(few, Dtype::kBf16, 1, lengths(), Tokens(500), policy),

@@ -24,18 +24,18 @@ constexpr Bytes kLeast(std::int64_t{2} << 20);
 /// What is widest decides which moment holds most.
 enum class Widest : std::uint8_t { kAttention, kStates, kVocabulary };
 
-ModelShape grid_shape(std::int64_t layers, bool qk_norm, Widest widest = Widest::kAttention) {
-  ModelShape shape;
+Decoder grid_shape(std::int64_t layers, bool qk_norm, Widest widest = Widest::kAttention) {
+  Decoder shape;
   shape.family = qk_norm ? ModelFamily::kQwen3 : ModelFamily::kLlama;
-  shape.hidden_size = widest == Widest::kStates ? 256 : 64;
-  shape.intermediate_size = widest == Widest::kAttention ? 192 : 64;
-  shape.num_layers = layers;
-  shape.num_heads = 8;
-  shape.num_kv_heads = 2;
-  shape.head_dim = widest == Widest::kAttention ? 16 : 8;
+  shape.kinds[0].hidden_size = widest == Widest::kStates ? 256 : 64;
+  shape.kinds[0].dense_width = widest == Widest::kAttention ? 192 : 64;
+  shape.set_layers(layers);
+  shape.kinds[0].num_heads = 8;
+  shape.kinds[0].num_kv_heads = 2;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = widest == Widest::kAttention ? 16 : 8;
   shape.vocab_size = widest == Widest::kVocabulary ? 4000 : 512;
   shape.max_positions = Tokens(8192);
-  shape.qk_norm = qk_norm;
+  if (qk_norm) shape.kinds[0].qk_norm = QkNorm::kPerHead;
   return shape;
 }
 
@@ -98,7 +98,7 @@ std::vector<MicroPack> merged_packs(const Documents& documents, std::int32_t rep
 }
 
 /// Cuts the documents and lists the schedules of all replicas together.
-GridStep step_on(const Grid& grid, const ModelShape& shape, Dtype dtype, RecomputeByLayer recompute,
+GridStep step_on(const Grid& grid, const Decoder& shape, Dtype dtype, RecomputeByLayer recompute,
                  Rng& rng) {
   const Documents docs = documents(grid, rng);
   GridStep step;

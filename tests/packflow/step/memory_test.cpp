@@ -34,17 +34,17 @@ struct Sizes {
   bool qk_norm, tied;
 };
 
-ModelShape shape_of(const Sizes& sizes, std::int64_t layers) {
-  ModelShape shape;
-  shape.hidden_size = sizes.hidden;
-  shape.intermediate_size = sizes.ffn;
-  shape.num_layers = layers;
-  shape.num_heads = sizes.heads;
-  shape.num_kv_heads = sizes.kv_heads;
-  shape.head_dim = sizes.head_dim;
+Decoder shape_of(const Sizes& sizes, std::int64_t layers) {
+  Decoder shape;
+  shape.kinds[0].hidden_size = sizes.hidden;
+  shape.kinds[0].dense_width = sizes.ffn;
+  shape.set_layers(layers);
+  shape.kinds[0].num_heads = sizes.heads;
+  shape.kinds[0].num_kv_heads = sizes.kv_heads;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = sizes.head_dim;
   shape.vocab_size = sizes.vocab;
   shape.max_positions = Tokens(8192);
-  shape.qk_norm = sizes.qk_norm;
+  if (sizes.qk_norm) shape.kinds[0].qk_norm = QkNorm::kPerHead;
   shape.tie_embeddings = sizes.tied;
   return shape;
 }
@@ -86,7 +86,7 @@ void compare_all(Dtype dtype) {
   for (const Sizes& sizes : kSizes)
     for (const Batch& batch : batches())
       for (const auto& [layers, pp] : {std::pair(1, 1), std::pair(3, 1), std::pair(4, 4)}) {
-        const ModelShape shape = shape_of(sizes, layers);
+        const Decoder shape = shape_of(sizes, layers);
         const std::string what =
             fmt::format("{}, {}, {} layers on {} stages", sizes.name, batch.name, layers, pp);
         for (const auto& [packs, granularity] : {std::pair(4, 128), std::pair(14, 32)})
@@ -124,7 +124,7 @@ TEST(Memory, PredictedPeaksAreWithinTwoPercentWhateverIsComputedAgain) {
     for (const Batch& batch : batches())
       for (const auto& [layers, pp] : {std::pair(1, 1), std::pair(3, 1), std::pair(6, 2)})
         for (const RecomputeByLayer& recompute : policies(layers, rng)) {
-          const ModelShape shape = shape_of(sizes, layers);
+          const Decoder shape = shape_of(sizes, layers);
           const Dtype dtype = rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kFp64;
           const std::string what = fmt::format(
               "{}, {}, {} layers on {} stages, again: {}", sizes.name, batch.name, layers, pp,
@@ -146,7 +146,7 @@ Ratios compare_split(Dtype dtype, std::span<const Sizes> all_sizes) {
   for (const Sizes& sizes : all_sizes)
     for (const Batch& batch : batches())
       for (const auto& [layers, pp] : {std::pair(1, 1), std::pair(3, 1), std::pair(4, 4)}) {
-        const ModelShape shape = shape_of(sizes, layers);
+        const Decoder shape = shape_of(sizes, layers);
         std::vector<SmallStep> steps;
         for (const auto& [packs, granularity] : {std::pair(4, 128), std::pair(14, 32)})
           steps.push_back(sliced_step(shape, dtype, pp, batch.lengths, packs, Tokens(granularity)));
@@ -229,7 +229,7 @@ TEST(Memory, PredictedPeaksAreWithinTwoPercentForRandomPlansSplitAtRandom) {
 TEST(Memory, NoTimingOfRealThreadsExceedsTheMemoryOfTheSchedule) {
   // Threads run as the machine lets them, so other inputs wait than simulated; schedule_memory
   // bounds every timing. The stores alone, without inputs that may wait, are a lower bound.
-  const ModelShape shape = shape_of(kSizes[0], 4);
+  const Decoder shape = shape_of(kSizes[0], 4);
   for (const Batch& batch : batches()) {
     const SmallStep step = sliced_step(shape, Dtype::kFp32, 4, batch.lengths, 10, Tokens(32));
     Rng rng(3);

@@ -43,8 +43,8 @@ TEST(Offload, OnAnyGridGivesTheBitsOfRowsThatStay) {
         // Rows that stay come in pieces, fetched ones in one, and the device's kernels are a CPU's
         // on copies end to end: 16 numbers for each of up to four ranks leave no remainder, which
         // would be rounded otherwise.
-        kept.shape.intermediate_size = 64;
-        kept.plan.recompute.resize(static_cast<std::size_t>(kept.shape.num_layers),
+        kept.shape.kinds[0].dense_width = 64;
+        kept.plan.recompute.resize(static_cast<std::size_t>(kept.shape.num_layers()),
                                    R::kElementwise);
         RandomRun offloading = kept;
         for (std::size_t l = 0; l < kept.plan.recompute.size(); ++l) {
@@ -71,9 +71,9 @@ const SequenceLengths& lengths() {
 
 /// Rows and what the MLP makes of them are nearly all that a step holds, so that it does not matter
 /// that the device's attention is another one than the memory model's.
-ModelShape wide_mlp(bool qk_norm) {
-  ModelShape shape = small_shape(kLayers, qk_norm);
-  shape.intermediate_size = 1536;
+Decoder wide_mlp(bool qk_norm) {
+  Decoder shape = small_shape(kLayers, qk_norm);
+  shape.kinds[0].dense_width = 1536;
   return shape;
 }
 
@@ -97,7 +97,7 @@ TEST(Offload, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
   Ratios ratios;
   for (const RecomputeByLayer& recompute : policies())
     for (const bool qk_norm : {false, true}) {
-      const ModelShape shape = wide_mlp(qk_norm);
+      const Decoder shape = wide_mlp(qk_norm);
       std::vector<SmallStep> steps{
           sliced_step(shape, Dtype::kFp64, 1, lengths(), 6, Tokens(8), recompute),
           sliced_step(shape, Dtype::kFp32, 1, lengths(), 3, Tokens(32), recompute),

@@ -71,7 +71,7 @@ TEST_P(EveryPolicy, KeepsTheBytesThatTheMemoryModelCounts) {
   // keys and values, and nothing else.
   for (const bool qk_norm : {false, true})
     for (const Dtype dtype : {Dtype::kFp64, Dtype::kBf16}) {
-      const ModelShape shape = small_shape(kLayers, qk_norm);
+      const Decoder shape = small_shape(kLayers, qk_norm);
       const SmallStep step = packed_step(shape, dtype, 1, lengths(), Tokens(115), everywhere());
       ASSERT_EQ(step.packs().forward.size(), 1U);
       Rng rng(5);
@@ -80,7 +80,7 @@ TEST_P(EveryPolicy, KeepsTheBytesThatTheMemoryModelCounts) {
           make_stage_parameters(shape, dtype, step.plan.layout, {}, {}, StageId(0), 1);
       const Rope rope(shape, dtype, step.longest());
       const at::Tensor x_TH =
-          slimpack::testing::random_tensor(rng, {115, shape.hidden_size}).to(compute_type(dtype));
+          slimpack::testing::random_tensor(rng, {115, shape.hidden_size()}).to(compute_type(dtype));
       const MemoryScope charged(kRank);
       const StagePlace middle{false, false};
       const StepInputs inputs(reader_of(shape, middle, parameters), step.packs(), tokens);

@@ -32,8 +32,8 @@ const SequenceLengths& lengths() {
   return all;
 }
 
-ModelShape with_biases(ModelShape shape) {
-  shape.qkv_bias = shape.output_bias = shape.mlp_bias = true;
+Decoder with_biases(Decoder shape) {
+  shape.kinds[0].qkv_bias = shape.kinds[0].output_bias = shape.kinds[0].mlp_bias = true;
   return shape;
 }
 
@@ -49,7 +49,7 @@ TEST(SplitBackward, OfEveryMicroPackGivesTheBitsOfWholeOnes) {
   for (const Dtype dtype : {Dtype::kFp64, Dtype::kFp32, Dtype::kBf16})
     for (const bool qk_norm : {false, true})
       for (const std::int32_t pp : {1, 3}) {
-        const ModelShape shape = with_biases(small_shape(3, qk_norm));
+        const Decoder shape = with_biases(small_shape(3, qk_norm));
         SmallStep step = sliced_step(shape, dtype, pp, lengths(), 6, Tokens(8));
         const StepOutcome whole = run_once(step);
         split_backwards(step, 0);
@@ -84,7 +84,7 @@ TEST(SplitBackward, AnywhereAndWheneverChangesNothingButRounding) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Rng rng(seed);
     const auto pp = static_cast<std::int32_t>(1 + rng.below(4));
-    ModelShape shape = small_shape(4, rng.below(2) == 0);
+    Decoder shape = small_shape(4, rng.below(2) == 0);
     if (rng.below(2) == 0) shape = with_biases(shape);
     shape.tie_embeddings = rng.below(2) == 0;
     SmallStep step = rng.below(4) == 0

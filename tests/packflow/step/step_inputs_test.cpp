@@ -49,7 +49,7 @@ class CopiesBeforeActions {
 
 TEST(StepInputs, AStepCopiesToTheDeviceOnceForEachRank) {
   const SequenceLengths lengths{Tokens(70), Tokens(1), Tokens(33), Tokens(2), Tokens(9)};
-  const ModelShape shape = small_shape(2);
+  const Decoder shape = small_shape(2);
   // Bounds of joined documents; rows by tensor-parallel rank, too.
   for (const SmallStep& step : {packed_step(shape, Dtype::kBf16, 2, lengths, Tokens(72)),
                                 sliced_step(shape, Dtype::kBf16, 2, lengths, 6, Tokens(8))})

@@ -178,8 +178,7 @@ RC_GTEST_PROP(RowStore, EveryBackwardPackFindsItsTokensAndTheLastOneLeavesNothin
 constexpr std::int64_t kTokenBytes = 2 * 4 * 8;
 
 KvStore kv_store() {
-  ModelShape shape;
-  shape.num_kv_heads = shape.head_dim = 2;
+  const LayerShape shape{.num_kv_heads = 2, .head_dim = 2, .value_dim = 2};
   return {shape, {Tokens(10), Tokens(3)}, 2};
 }
 
@@ -195,8 +194,7 @@ void write(KvStore& store, std::size_t layer, const Slice& s, const at::Tensor& 
 }
 
 TEST(KvStore, KeepsWholeSequencesTogetherThatOneBackwardPackFrees) {
-  ModelShape shape;
-  shape.num_kv_heads = shape.head_dim = 2;
+  const LayerShape shape{.num_kv_heads = 2, .head_dim = 2, .value_dim = 2};
   // Four of two tokens; the first backward pack has the first two, the next one the others.
   KvStore store(shape, SequenceLengths(4, Tokens(2)), 1, {},
                 {PackId(0), PackId(0), PackId(1), PackId(1)});
@@ -220,8 +218,7 @@ TEST(KvStore, KeepsWholeSequencesTogetherThatOneBackwardPackFrees) {
 }
 
 TEST(KvStore, TakesOverKeysThatLieAsItKeepsThem) {
-  ModelShape shape;
-  shape.num_kv_heads = shape.head_dim = 2;
+  const LayerShape shape{.num_kv_heads = 2, .head_dim = 2, .value_dim = 2};
   KvStore store(shape, {Tokens(3)}, 1, {}, {PackId(0)});
   const at::Tensor rows = kv_rows(slice(0, 0, 3), 1), k = KvStore::room(rows).copy_(rows);
   write(store, 0, slice(0, 0, 3), k, rows);

@@ -26,18 +26,18 @@ struct RandomRun {
         tensor(tensor_ranks) {
     shape.tie_embeddings = rng.below(2) == 0;
     // Four ranks share one or two key/value heads.
-    shape.num_heads = 4;
-    shape.num_kv_heads = 1 + static_cast<std::int64_t>(rng.below(2));
+    shape.kinds[0].num_heads = 4;
+    shape.kinds[0].num_kv_heads = 1 + static_cast<std::int64_t>(rng.below(2));
     if (rng.below(2) == 0) {
       shape.family = ModelFamily::kLlama;
-      shape.qk_norm = false;
-      shape.qkv_bias = shape.output_bias = shape.mlp_bias = true;
+      shape.kinds[0].qk_norm = QkNorm::kNone;
+      shape.kinds[0].qkv_bias = shape.kinds[0].output_bias = shape.kinds[0].mlp_bias = true;
     }
     if (rng.below(2) == 0) split_some(rng, plan, schedules);
     schedules = with_vocabulary(plan, std::move(schedules));
     const std::vector<Recompute> policies = recomputations_of_cpu();
     if (rng.below(2) == 0)
-      for (std::int64_t l = 0; l < shape.num_layers; ++l)
+      for (std::int64_t l = 0; l < shape.num_layers(); ++l)
         plan.recompute.push_back(policies[rng.below(policies.size())]);
     tokens = random_tokens(rng, shape, plan.lengths);
   }
@@ -69,7 +69,7 @@ struct RandomRun {
 
   StepPlan plan;
   std::vector<Schedule> schedules;
-  ModelShape shape;
+  Decoder shape;
   std::int32_t tensor = 1;
   bool exchanges_context = false;
   StepTokens tokens;

@@ -20,18 +20,18 @@
 namespace slimpack::testing {
 
 /// Grouped keys; on demand q/k norms and a query width that differs from the hidden size (Qwen3).
-inline ModelShape small_shape(std::int64_t layers, bool qk_norm = false) {
-  ModelShape shape;
+inline Decoder small_shape(std::int64_t layers, bool qk_norm = false) {
+  Decoder shape;
   shape.family = qk_norm ? ModelFamily::kQwen3 : ModelFamily::kLlama;
-  shape.hidden_size = qk_norm ? 32 : 48;
-  shape.intermediate_size = 56;
-  shape.num_layers = layers;
-  shape.num_heads = 6;
-  shape.num_kv_heads = 2;
-  shape.head_dim = 8;
+  shape.kinds[0].hidden_size = qk_norm ? 32 : 48;
+  shape.kinds[0].dense_width = 56;
+  shape.set_layers(layers);
+  shape.kinds[0].num_heads = 6;
+  shape.kinds[0].num_kv_heads = 2;
+  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 8;
   shape.vocab_size = 61;
   shape.max_positions = Tokens(4096);
-  shape.qk_norm = qk_norm;
+  if (qk_norm) shape.kinds[0].qk_norm = QkNorm::kPerHead;
   return shape;
 }
 
@@ -58,7 +58,7 @@ struct SmallStep {
   [[nodiscard]] Tokens longest() const { return *std::ranges::max_element(plan.lengths); }
 };
 
-inline SmallStep empty_step(const ModelShape& shape, Dtype dtype, std::int32_t pp,
+inline SmallStep empty_step(const Decoder& shape, Dtype dtype, std::int32_t pp,
                             const SequenceLengths& lengths) {
   SmallStep step;
   step.cost = cost_from_hardware(shape, dtype, HardwareSpec{});
@@ -70,7 +70,7 @@ inline SmallStep empty_step(const ModelShape& shape, Dtype dtype, std::int32_t p
 }
 
 /// `packs` MicroPacks per pass, cut at multiples of `granularity`, under the modified 1F1B.
-inline SmallStep sliced_step(const ModelShape& shape, Dtype dtype, std::int32_t pp,
+inline SmallStep sliced_step(const Decoder& shape, Dtype dtype, std::int32_t pp,
                              const SequenceLengths& lengths, int packs, Tokens granularity,
                              RecomputeByLayer recompute = {}) {
   SmallStep step = empty_step(shape, dtype, pp, lengths);
@@ -87,7 +87,7 @@ inline SmallStep sliced_step(const ModelShape& shape, Dtype dtype, std::int32_t 
 }
 
 /// Whole sequences in packs of `capacity` tokens under plain 1F1B.
-inline SmallStep packed_step(const ModelShape& shape, Dtype dtype, std::int32_t pp,
+inline SmallStep packed_step(const Decoder& shape, Dtype dtype, std::int32_t pp,
                              const SequenceLengths& lengths, Tokens capacity,
                              RecomputeByLayer recompute = {}) {
   SmallStep step = empty_step(shape, dtype, pp, lengths);
@@ -115,7 +115,7 @@ inline void split_randomly(SmallStep& step, Rng& rng) {
   step.schedule = std::move(schedules.front());
 }
 
-inline StepTokens random_tokens(Rng& rng, const ModelShape& shape, const SequenceLengths& lengths) {
+inline StepTokens random_tokens(Rng& rng, const Decoder& shape, const SequenceLengths& lengths) {
   std::vector<std::vector<std::int64_t>> sequences;
   for (const Tokens length : lengths) {
     auto& sequence = sequences.emplace_back(static_cast<std::size_t>(length.count()));

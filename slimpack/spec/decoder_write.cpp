@@ -2,8 +2,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/model_family.h"
-#include "slimpack/spec/model_shape.h"
 
 namespace slimpack {
 
@@ -11,32 +11,33 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json shape_json(const ModelShape& shape, std::string_view dtype) {
-  SLIMPACK_CHECK(shape_errors(shape).empty(), "{}", shape_errors(shape).front());
-  const FamilyFacts& facts = facts_of(shape.family);
+ordered_json shape_json(const Decoder& decoder, std::string_view dtype) {
+  SLIMPACK_CHECK(decoder_errors(decoder).empty(), "{}", decoder_errors(decoder).front());
+  const FamilyFacts& facts = facts_of(decoder.family);
+  const LayerShape& layer = decoder.kinds.front();
   ordered_json out;
   out["architectures"] = {fmt::format("{}ForCausalLM", facts.class_stem)};
   out["model_type"] = facts.model_type;
-  out["hidden_size"] = shape.hidden_size;
-  out["intermediate_size"] = shape.intermediate_size;
-  out["num_hidden_layers"] = shape.num_layers;
-  out["num_attention_heads"] = shape.num_heads;
-  out["num_key_value_heads"] = shape.num_kv_heads;
-  out["head_dim"] = shape.head_dim;
-  out["vocab_size"] = shape.vocab_size;
-  out["max_position_embeddings"] = shape.max_positions.count();
+  out["hidden_size"] = layer.hidden_size;
+  out["intermediate_size"] = layer.dense_width;
+  out["num_hidden_layers"] = decoder.num_layers();
+  out["num_attention_heads"] = layer.num_heads;
+  out["num_key_value_heads"] = layer.num_kv_heads;
+  out["head_dim"] = layer.head_dim;
+  out["vocab_size"] = decoder.vocab_size;
+  out["max_position_embeddings"] = decoder.max_positions.count();
   out["hidden_act"] = "silu";
-  out["rms_norm_eps"] = shape.rms_norm_eps;
-  out["initializer_range"] = shape.initializer_range;
-  out["tie_word_embeddings"] = shape.tie_embeddings;
+  out["rms_norm_eps"] = decoder.rms_norm_eps;
+  out["initializer_range"] = decoder.initializer_range;
+  out["tie_word_embeddings"] = decoder.tie_embeddings;
   out["attention_dropout"] = 0.0;
-  switch (shape.family) {
+  switch (decoder.family) {
     case ModelFamily::kLlama:
-      out["attention_bias"] = shape.qkv_bias;
-      out["mlp_bias"] = shape.mlp_bias;
+      out["attention_bias"] = layer.qkv_bias;
+      out["mlp_bias"] = layer.mlp_bias;
       break;
     case ModelFamily::kQwen3:
-      out["attention_bias"] = shape.qkv_bias;
+      out["attention_bias"] = layer.qkv_bias;
       [[fallthrough]];
     case ModelFamily::kQwen2:
       out["use_sliding_window"] = false;
@@ -47,12 +48,12 @@ ordered_json shape_json(const ModelShape& shape, std::string_view dtype) {
   }
   // transformers 4 reads rope_theta, rope_scaling and torch_dtype, 5 reads rope_parameters (or
   // rope_scaling) and dtype; each takes the other's spelling without complaint.
-  const bool scaled = shape.rope_scaling.type != RopeType::kDefault;
-  out["rope_theta"] = shape.rope_theta;
+  const bool scaled = decoder.rope_scaling.type != RopeType::kDefault;
+  out["rope_theta"] = decoder.rope_theta;
   out["rope_scaling"] = nullptr;
-  if (scaled) out["rope_scaling"] = rope_scaling_json(shape.rope_scaling);
+  if (scaled) out["rope_scaling"] = rope_scaling_json(decoder.rope_scaling);
   out["rope_parameters"] = scaled ? out["rope_scaling"] : ordered_json{{"rope_type", "default"}};
-  out["rope_parameters"]["rope_theta"] = shape.rope_theta;
+  out["rope_parameters"]["rope_theta"] = decoder.rope_theta;
   out["torch_dtype"] = dtype;
   out["dtype"] = dtype;
   // The families' defaults (1 and 2 for Llama) would be ordinary tokens of other vocabularies.
@@ -63,13 +64,16 @@ ordered_json shape_json(const ModelShape& shape, std::string_view dtype) {
 
 }  // namespace
 
-std::string model_shape_to_json(const ModelShape& shape, std::string_view dtype) {
-  return shape_json(shape, dtype).dump(2) + "\n";
+std::string decoder_to_json(const Decoder& decoder, std::string_view dtype) {
+  if (decoder.config.empty()) return shape_json(decoder, dtype).dump(2) + "\n";
+  nlohmann::json config = nlohmann::json::parse(decoder.config);
+  config["dtype"] = config["torch_dtype"] = dtype;
+  return config.dump(2) + "\n";
 }
 
-std::string model_config_to_json(const ModelShape& shape, std::string_view dtype,
+std::string model_config_to_json(const Decoder& decoder, std::string_view dtype,
                                  std::string_view source) {
-  ordered_json out = shape_json(shape, dtype);
+  ordered_json out = shape_json(decoder, dtype);
   const nlohmann::json theirs = parse_json(source, "config.json");
   static_cast<void>(JsonFields(theirs, "config.json"));  // throws unless it is an object
   for (const auto& [key, value] : theirs.items()) {

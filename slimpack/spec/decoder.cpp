@@ -1,0 +1,161 @@
+#include "slimpack/spec/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+#include "slimpack/base/error.h"
+#include "slimpack/spec/model_family.h"
+#include "slimpack/spec/shape_limits.h"
+
+namespace slimpack {
+
+namespace {
+
+constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxIntermediate = std::int64_t{1} << 22;
+
+struct Size {
+  std::string_view name;
+  std::int64_t value;
+  std::int64_t high;
+};
+
+void check_sizes(std::initializer_list<Size> sizes, std::vector<std::string>& errors) {
+  for (const Size& size : sizes)
+    if (size.value < 1 || size.value > size.high)
+      errors.push_back(
+          fmt::format("{} is {}, allowed are 1 to {}", size.name, size.value, size.high));
+}
+
+void check_heads(ModelFamily family, const LayerShape& s, std::vector<std::string>& errors) {
+  if (s.num_heads % s.num_kv_heads != 0)
+    errors.push_back(
+        fmt::format("num_attention_heads is {}, must be a multiple of num_key_value_heads, {}",
+                    s.num_heads, s.num_kv_heads));
+  if (s.head_dim % 2 != 0)
+    errors.push_back(fmt::format("head_dim is {}, must be even for rotary embeddings", s.head_dim));
+  if (s.q_width() > kMaxWidth)
+    errors.push_back(fmt::format("num_attention_heads × head_dim is {}, at most {} are allowed",
+                                 s.q_width(), kMaxWidth));
+  if (family == ModelFamily::kLlama && s.hidden_size % s.num_heads != 0)
+    errors.push_back(
+        fmt::format("hidden_size is {}, a Llama's must be a multiple of num_attention_heads, {}",
+                    s.hidden_size, s.num_heads));
+}
+
+void check_reals(const Decoder& s, std::vector<std::string>& errors) {
+  if (!std::isfinite(s.rms_norm_eps) || s.rms_norm_eps <= 0)
+    errors.push_back(fmt::format("rms_norm_eps is {}, must be above 0", s.rms_norm_eps));
+  if (!std::isfinite(s.rope_theta) || s.rope_theta <= 0)
+    errors.push_back(fmt::format("rope_theta is {}, must be above 0", s.rope_theta));
+  for (std::string& error : rope_scaling_errors(s.rope_scaling, s.rope_theta))
+    errors.push_back(std::move(error));
+  if (!(s.initializer_range >= 0 && s.initializer_range <= 1))
+    errors.push_back(
+        fmt::format("initializer_range is {}, allowed are 0 to 1", s.initializer_range));
+}
+
+/// Checks that the family may have these biases and norms. config.json cannot express others.
+void check_family(ModelFamily family, const LayerShape& s, std::vector<std::string>& errors) {
+  const bool chosen_bias = family == ModelFamily::kLlama || family == ModelFamily::kQwen3;
+  const bool qkv_bias = chosen_bias ? s.qkv_bias : family == ModelFamily::kQwen2;
+  const bool output_bias = chosen_bias && s.qkv_bias;
+  if (s.qkv_bias != qkv_bias || s.output_bias != output_bias)
+    errors.push_back(fmt::format("qkv_bias is {} and output_bias is {}, a {} model has {} and {}",
+                                 s.qkv_bias, s.output_bias, to_string(family), qkv_bias,
+                                 output_bias));
+  if (s.mlp_bias && family != ModelFamily::kLlama)
+    errors.push_back(fmt::format("mlp_bias is true, a {} model has none", to_string(family)));
+  if (s.has_qk_norm() != (family == ModelFamily::kQwen3))
+    errors.push_back(fmt::format("qk_norm is {}, a {} model has {}", s.has_qk_norm(),
+                                 to_string(family), !s.has_qk_norm()));
+}
+
+void check_layer(ModelFamily family, const LayerShape& s, std::vector<std::string>& errors) {
+  const std::size_t before = errors.size();
+  check_sizes({{"hidden_size", s.hidden_size, kMaxWidth},
+               {"intermediate_size", s.dense_width, kMaxIntermediate},
+               {"num_attention_heads", s.num_heads, kMaxWidth},
+               {"num_key_value_heads", s.num_kv_heads, kMaxWidth},
+               {"head_dim", s.head_dim, kMaxWidth}},
+              errors);
+  if (errors.size() == before) check_heads(family, s, errors);  // divides: sizes are positive
+  check_family(family, s, errors);
+}
+
+/// Sums `count` of each layer, and the parameters outside the layers.
+template <class Count>
+std::int64_t counted(const Decoder& decoder, Count count) {
+  const std::int64_t matrices = decoder.tie_embeddings ? 1 : 2;
+  const auto& edges = decoder.edges;
+  std::int64_t sum = edges ? edges->before + edges->after - edges->shared
+                           : matrices * decoder.embedding_parameters() + decoder.hidden_size();
+  for (const std::uint8_t kind : decoder.kind_of_layer) sum += count(decoder.kinds[kind]);
+  return sum;
+}
+
+}  // namespace
+
+std::span<const FamilyFacts> family_facts() {
+  static constexpr std::array<FamilyFacts, 4> kFacts{{
+      {ModelFamily::kLlama, "llama", "Llama", 0, 0},
+      {ModelFamily::kQwen2, "qwen2", "Qwen2", 32, 0},
+      {ModelFamily::kQwen3, "qwen3", "Qwen3", 32, 128},
+      {ModelFamily::kMistral, "mistral", "Mistral", 8, 0},
+  }};
+  return kFacts;
+}
+
+const FamilyFacts& facts_of(ModelFamily family) {
+  const auto index = static_cast<std::size_t>(family);
+  SLIMPACK_CHECK(index < family_facts().size() && family_facts()[index].family == family);
+  return family_facts()[index];
+}
+
+std::string_view to_string(ModelFamily family) {
+  return facts_of(family).model_type;
+}
+
+bool Decoder::splits_into(std::int32_t tp) const {
+  return std::ranges::all_of(kinds, [&](const LayerShape& kind) {
+    return kind.num_heads % tp == 0 && kind.experts % tp == 0;
+  });
+}
+
+std::vector<std::int64_t> Decoder::count_kinds(std::size_t begin, std::size_t end) const {
+  std::vector<std::int64_t> counts(kinds.size());
+  for (std::size_t l = begin; l < end; ++l) ++counts[kind_of_layer[l]];
+  return counts;
+}
+
+std::int64_t Decoder::parameters() const {
+  return counted(*this, [](const LayerShape& layer) { return layer.parameters(); });
+}
+
+std::int64_t Decoder::active_parameters() const {
+  return counted(*this, [](const LayerShape& layer) { return layer.active_parameters(); });
+}
+
+std::vector<std::string> decoder_errors(const Decoder& decoder) {
+  std::vector<std::string> errors;
+  check_sizes({{"num_hidden_layers", decoder.num_layers(), kMaxLayers},
+               {"vocab_size", decoder.vocab_size, kMaxVocabulary},
+               {"max_position_embeddings", decoder.max_positions.count(), kMaxPositions}},
+              errors);
+  for (const LayerShape& kind : decoder.kinds) check_layer(decoder.family, kind, errors);
+  check_reals(decoder, errors);
+  return errors;
+}
+
+Decoder tensor_parallel_part(const Decoder& decoder, std::int32_t tp) {
+  Decoder part = decoder;
+  for (LayerShape& kind : part.kinds) kind = tensor_parallel_part(kind, tp);
+  return part;
+}
+
+}  // namespace slimpack
