@@ -2,10 +2,15 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "python/native/bindings.h"
 #include "python/native/views.h"
@@ -34,6 +39,14 @@ nb::list inner_list(const std::vector<Item>& items, nb::handle owner) {
   return list;
 }
 
+/// What `items` holds of a replica.
+template <class Item>
+const Item& of_replica(const std::vector<Item>& items, std::int64_t replica) {
+  if (replica < 0 || replica >= static_cast<std::int64_t>(items.size()))
+    throw nb::index_error(fmt::format("replica {} of {}", replica, items.size()).c_str());
+  return items[static_cast<std::size_t>(replica)];
+}
+
 const PlanFile& plan_in(nb::handle self) {
   return *nb::inst_ptr<PlanFile>(self);
 }
@@ -43,8 +56,20 @@ auto view_of(std::vector<Item> SimulationResult::*values) {
   return [values](nb::handle self) { return view<T>(plan_in(self).step.prediction.*values, self); };
 }
 
-std::string recompute_names(const StepPlan& plan) {
-  return recompute_figures(plan.recompute).dump();
+std::vector<std::string> recompute_names(const StepPlan& plan) {
+  std::vector<std::string> names;
+  for (std::int32_t layer = 0; layer < plan.layout.layer_begin.back(); ++layer)
+    names.emplace_back(to_string(recompute_of(plan.recompute, static_cast<std::size_t>(layer))));
+  return names;
+}
+
+using Exchange = std::tuple<std::string, std::string, std::int64_t>;
+
+std::vector<Exchange> exchanges_of(const PlanFile& plan, std::int64_t replica) {
+  std::vector<Exchange> exchanges;
+  for (const ContextExchange& e : of_replica(plan.step.schedules, replica).exchanges)
+    exchanges.emplace_back(to_string(e.giver), to_string(e.taker), e.keys.count());
+  return exchanges;
 }
 
 /// `documents` and `begins` say by sequence which document it is of, and how many of its tokens
@@ -147,6 +172,27 @@ void bind_packs(nb::module_& m) {
           "MicroPacks of the backward pass, likewise.");
 }
 
+void bind_orders(nb::module_& m) {
+  nb::class_<Action>(m, "Action", "One pass of a MicroPack on a stage. As text: \"3F7\".")
+      .def_prop_ro("stage", [](const Action& action) { return action.stage.value(); })
+      .def_prop_ro(
+          "passes", [](const Action& action) { return std::string(1, letter_of(action.pass)); },
+          "F is forward, B is backward, I and W are the backward's parts for inputs and weights. "
+          "E, H and G run embedding, head and the embedding's gradient on all ranks together.")
+      .def_prop_ro(
+          "pack", [](const Action& action) { return action.pack.value(); },
+          "Index among the forward MicroPacks, of F and E, or among the backward ones.")
+      .def("__str__", [](const Action& action) { return to_string(action); });
+  nb::enum_<Operation>(m, "Operation", "What a rank does for an action.")
+      .value("COMPUTE", Operation::kCompute, "Runs it.")
+      .value("RECEIVE", Operation::kReceive, "Posts the receive of its input.")
+      .value("SEND", Operation::kSend, "Posts the send of its output.");
+  nb::class_<Instruction>(m, "Instruction", "An operation of a rank. As text: \"3RECV_F7\".")
+      .def_ro("operation", &Instruction::operation)
+      .def_ro("action", &Instruction::action)
+      .def("__str__", [](const Instruction& instruction) { return to_string(instruction); });
+}
+
 void bind_timeline(nb::module_& m) {
   const auto column = [](auto type, auto field) {
     using T = decltype(type);
@@ -183,6 +229,27 @@ void bind_timeline(nb::module_& m) {
   m.attr("span_kinds") = kinds;
 }
 
+/// What a plan says of the step's time and memory.
+void bind_prediction_of(nb::class_<PlanFile>& plans) {
+  plans
+      .def_prop_ro("baseline", [](const PlanFile& plan) { return std::string(plan.step.baseline); })
+      .def_prop_ro("makespan_ns",
+                   [](const PlanFile& plan) { return plan.step.prediction.makespan.count(); })
+      .def_prop_ro("lower_bound_ns",
+                   [](const PlanFile& plan) { return plan.step.lower_bound.count(); })
+      .def_prop_ro("gap", [](const PlanFile& plan) { return plan.step.gap(); })
+      .def_prop_ro("bubble_ratio",
+                   [](const PlanFile& plan) { return plan.step.prediction.bubble_ratio; })
+      .def_prop_ro("busy_ns", view_of<std::int64_t>(&SimulationResult::busy))
+      .def_prop_ro("peak_activation_bytes",
+                   view_of<std::int64_t>(&SimulationResult::peak_activation))
+      .def("figures",
+           [](const PlanFile& plan) { return step_figures(plan.step, plan.cost).dump(); })
+      .def("report", [](const PlanFile& plan) {
+        return step_report(plan.step, plan.cost, step_rows(plan.step, plan.cost), kReportColumns);
+      });
+}
+
 /// What a plan says of timelines of its step.
 void bind_timelines_of(nb::class_<PlanFile>& plans) {
   plans
@@ -202,6 +269,7 @@ void bind_timelines_of(nb::class_<PlanFile>& plans) {
 
 void bind_plans(nb::module_& m) {
   bind_packs(m);
+  bind_orders(m);
   bind_timeline(m);
   nb::class_<PlanFile> plans(m, "StepPlan", "A planned step with its costs and prediction.");
   plans
@@ -225,35 +293,27 @@ void bind_plans(nb::module_& m) {
           [](const PlanFile& plan) { return plan.step.plan.layout.placement.stages_per_rank(); })
       .def_prop_ro("spread_vocabulary",
                    [](const PlanFile& plan) { return plan.step.plan.layout.spread_vocabulary; })
-      .def_prop_ro("recompute",
-                   [](const PlanFile& plan) { return recompute_names(plan.step.plan); })
+      .def_prop_ro("tp", [](const PlanFile& plan) { return plan.cost.tp; })
+      .def_prop_ro(
+          "recompute", [](const PlanFile& plan) { return recompute_names(plan.step.plan); },
+          "By layer.")
       .def_prop_ro(
           "replicas",
           [](nb::handle self) { return inner_list(plan_in(self).step.plan.replicas, self); })
-      .def("schedule",
-           [](const PlanFile& plan, std::size_t replica) {
-             return schedule_to_text(plan.step.schedules.at(replica));
-           })
-      .def("lowered",
-           [](const PlanFile& plan, std::size_t replica) {
-             return lowered_to_text(plan.step.lowered.at(replica));
-           })
-      .def_prop_ro("baseline", [](const PlanFile& plan) { return std::string(plan.step.baseline); })
-      .def_prop_ro("makespan_ns",
-                   [](const PlanFile& plan) { return plan.step.prediction.makespan.count(); })
-      .def_prop_ro("lower_bound_ns",
-                   [](const PlanFile& plan) { return plan.step.lower_bound.count(); })
-      .def_prop_ro("gap", [](const PlanFile& plan) { return plan.step.gap(); })
-      .def_prop_ro("bubble_ratio",
-                   [](const PlanFile& plan) { return plan.step.prediction.bubble_ratio; })
-      .def_prop_ro("busy_ns", view_of<std::int64_t>(&SimulationResult::busy))
-      .def_prop_ro("peak_activation_bytes",
-                   view_of<std::int64_t>(&SimulationResult::peak_activation))
-      .def("figures",
-           [](const PlanFile& plan) { return step_figures(plan.step, plan.cost).dump(); })
-      .def("report", [](const PlanFile& plan) {
-        return step_report(plan.step, plan.cost, step_rows(plan.step, plan.cost), kReportColumns);
-      });
+      .def(
+          "actions",
+          [](const PlanFile& plan, std::int64_t replica) {
+            return of_replica(plan.step.schedules, replica).ranks;
+          },
+          "replica"_a, "By rank of the pipeline.")
+      .def("exchanges", &exchanges_of, "replica"_a, "Giver, taker, keys.")
+      .def(
+          "instructions",
+          [](const PlanFile& plan, std::int64_t replica) {
+            return of_replica(plan.step.lowered, replica).ranks;
+          },
+          "replica"_a, "By rank of the pipeline.");
+  bind_prediction_of(plans);
   bind_timelines_of(plans);
 }
 

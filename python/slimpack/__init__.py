@@ -13,9 +13,12 @@ is the command line.
 """
 
 from slimpack._planner import (
+    Action,
     IndexedDataset,
+    Instruction,
     InvalidInput,
     MicroPack,
+    Operation,
     ReplicaPlan,
     Timeline,
     planner_names,
@@ -31,15 +34,18 @@ from slimpack.search import Layouts, Sweep
 from slimpack.step_plan import StepPlan, simulate
 
 __all__ = [
+    "Action",
     "Comparison",
     "Fit",
     "Generation",
     "Generator",
     "IndexedDataset",
+    "Instruction",
     "InvalidInput",
     "Job",
     "Layouts",
     "MicroPack",
+    "Operation",
     "ReplicaPlan",
     "StepPlan",
     "Sweep",

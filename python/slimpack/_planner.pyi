@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+import enum
 import os
 from typing import Annotated
 
@@ -139,6 +140,49 @@ class ReplicaPlan:
     def backward(self) -> list:
         """MicroPacks of the backward pass, likewise."""
 
+class Action:
+    """One pass of a MicroPack on a stage. As text: "3F7"."""
+
+    @property
+    def stage(self) -> int: ...
+
+    @property
+    def passes(self) -> str:
+        """
+        F is forward, B is backward, I and W are the backward's parts for inputs and weights. E, H and G run embedding, head and the embedding's gradient on all ranks together.
+        """
+
+    @property
+    def pack(self) -> int:
+        """
+        Index among the forward MicroPacks, of F and E, or among the backward ones.
+        """
+
+    def __str__(self) -> str: ...
+
+class Operation(enum.Enum):
+    """What a rank does for an action."""
+
+    COMPUTE = 0
+    """Runs it."""
+
+    RECEIVE = 1
+    """Posts the receive of its input."""
+
+    SEND = 2
+    """Posts the send of its output."""
+
+class Instruction:
+    """An operation of a rank. As text: "3RECV_F7"."""
+
+    @property
+    def operation(self) -> Operation: ...
+
+    @property
+    def action(self) -> Action: ...
+
+    def __str__(self) -> str: ...
+
 class Timeline:
     """What every rank does when; times in nanoseconds."""
 
@@ -212,14 +256,23 @@ class StepPlan:
     def spread_vocabulary(self) -> bool: ...
 
     @property
-    def recompute(self) -> str: ...
+    def tp(self) -> int: ...
+
+    @property
+    def recompute(self) -> list[str]:
+        """By layer."""
 
     @property
     def replicas(self) -> list: ...
 
-    def schedule(self, arg: int, /) -> str: ...
+    def actions(self, replica: int) -> list[list[Action]]:
+        """By rank of the pipeline."""
 
-    def lowered(self, arg: int, /) -> str: ...
+    def exchanges(self, replica: int) -> list[tuple[str, str, int]]:
+        """Giver, taker, keys."""
+
+    def instructions(self, replica: int) -> list[list[Instruction]]:
+        """By rank of the pipeline."""
 
     @property
     def baseline(self) -> str: ...

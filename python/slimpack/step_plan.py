@@ -2,7 +2,7 @@
 
 import json
 import os
-import re
+from collections import Counter
 from pathlib import Path
 
 from slimpack import _planner
@@ -74,42 +74,43 @@ class StepPlan:
         return self._native.spread_vocabulary
 
     @property
+    def tp(self):
+        """Tensor-parallel ranks of each stage."""
+        return self._native.tp
+
+    @property
     def recompute(self):
         """How many layers compute what again in the backward pass, such as {"elementwise": 32}."""
-        return json.loads(self._native.recompute)
+        return dict(sorted(Counter(self.recompute_by_layer).items()))
+
+    @property
+    def recompute_by_layer(self):
+        """By layer of the model what the backward pass computes again, such as "elementwise"."""
+        return self._native.recompute
+
+    def actions(self, replica=0):
+        """By rank of the pipeline the order of its Actions. As text: `schedule`."""
+        return self._native.actions(replica)
 
     def schedule(self, replica=0):
         """By rank of the pipeline the order of its actions: "0F3" is stage 0, forward MicroPack 3; B is
         backward, I and W are its input-gradient and weight-gradient parts."""
-        return self._lists(self._native.schedule, replica)
+        return _texts(self.actions(replica))
 
     def exchanges(self, replica=0):
         """The context exchanges as (giver, taker, keys): the rank of the taker runs the queries of the
         giver's action, such as "2F5", on the oldest keys of their sequence."""
-        lines = self._lines(self._native.schedule, replica)[self._ranks:]
-        cells = [cell for line in lines for cell in line.split(",")]
-        return [(giver, taker, int(keys)) for giver, taker, keys in
-                (re.split("[>:]", cell) for cell in cells)]
+        return self._native.exchanges(replica)
+
+    def instructions(self, replica=0):
+        """By rank of the pipeline the order of its Instructions. As text: `lowered`."""
+        return self._native.instructions(replica)
 
     def lowered(self, replica=0):
         """By rank of the pipeline the order of its actions, sends and receives: "1RECV_F3" posts the
         receive of what stage 1 needs for "1F3", "1SEND_F3" posts the send of what that gives. No rank
         waits for another one before an action needs its input."""
-        return self._lists(self._native.lowered, replica)
-
-    @property
-    def _ranks(self):
-        """Of a pipeline."""
-        return self.stages // self.stages_per_rank
-
-    def _lines(self, of_replica, replica):
-        if not 0 <= replica < len(self.replicas):
-            raise IndexError(f"replica {replica} of {len(self.replicas)}")
-        return of_replica(replica).splitlines()
-
-    def _lists(self, of_replica, replica):
-        lines = self._lines(of_replica, replica)[:self._ranks]
-        return [line.split(",") if line else [] for line in lines]
+        return _texts(self.instructions(replica))
 
     @property
     def makespan(self):
@@ -187,6 +188,10 @@ class StepPlan:
 
     def _repr_html_(self):
         return f"<pre>{self}</pre>{_planner.timelines_svg([('', self.timeline())])}"
+
+
+def _texts(ranks):
+    return [[str(entry) for entry in rank] for rank in ranks]
 
 
 def _places(documents, begins):

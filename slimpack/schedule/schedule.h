@@ -16,7 +16,10 @@
 
 namespace slimpack {
 
-/// Stage, pass letter, pack: "3F7". The letters are F, B, I, W, E, H and G.
+/// F, B, I, W, E, H or G, in the order of Pass.
+[[nodiscard]] char letter_of(Pass pass);
+
+/// Stage, letter of the pass, pack: "3F7".
 [[nodiscard]] std::string to_string(const Action& action);
 
 /// The order of actions on each rank of a pipeline, on all its stages (StageLayout). A rank

@@ -183,6 +183,10 @@ Kind read_schedule(const ListReader<T>& lists, std::string_view text,
 
 }  // namespace
 
+char letter_of(Pass pass) {
+  return kPassLetters[static_cast<std::size_t>(pass)];
+}
+
 std::string to_string(const Action& action) {
   return to_string(Instruction{Operation::kCompute, action});
 }
@@ -192,8 +196,8 @@ std::string to_string(const Instruction& instruction) {
                                 : instruction.operation == Operation::kSend  ? "SEND_"
                                                                              : "";
   const Action& action = instruction.action;
-  return fmt::format("{}{}{}{}", action.stage.value(), verb,
-                     kPassLetters[static_cast<std::size_t>(action.pass)], action.pack.value());
+  return fmt::format("{}{}{}{}", action.stage.value(), verb, letter_of(action.pass),
+                     action.pack.value());
 }
 
 std::string schedule_to_text(const Schedule& schedule) {

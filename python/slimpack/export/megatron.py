@@ -228,9 +228,8 @@ def _last_stage(step, replica):
     """(pass, index, MicroPack) in the order of the last stage. Split backwards count where they
     begin."""
     plan = step.replicas[replica]
-    for action in step.schedule(replica)[-1]:
-        kind, index = action.lstrip("0123456789")[0], int(action.lstrip("0123456789")[1:])
-        if kind == "F":
-            yield "forward", index, plan.forward[index]
-        elif kind != "W":
-            yield "backward", index, plan.backward[index]
+    for action in step.actions(replica)[-1]:
+        if action.passes == "F":
+            yield "forward", action.pack, plan.forward[action.pack]
+        elif action.passes != "W":
+            yield "backward", action.pack, plan.backward[action.pack]

@@ -12,13 +12,10 @@ sequences are sliced, a stage keeps the keys and values of earlier slices and ad
 as Seq1F1B's stages do.
 """
 
-import re
 from collections import deque
 
 from slimpack import InvalidInput
 from slimpack.export.slices import replica_of, slices
-
-_ACTION = re.compile(r"(\d+)([FBIW])(\d+)")
 
 
 def schedule_csv(step, replica=0):
@@ -38,11 +35,9 @@ def schedule_csv(step, replica=0):
             "the plan spreads the vocabulary over the pipeline, torch's schedules have no actions "
             "that all ranks run together; plan with parallel.spread_vocabulary = false")
     forward_of = _forward_of_backward(step, replica)
-    rows = []
-    for line in step.schedule(replica):
-        actions = [_ACTION.fullmatch(action).groups() for action in line]
-        rows.append([(int(stage), kind, int(pack) if kind == "F" else forward_of[int(pack)])
-                     for stage, kind, pack in actions])
+    rows = [[(action.stage, action.passes,
+              action.pack if action.passes == "F" else forward_of[action.pack]) for action in rank]
+            for rank in step.actions(replica)]
     return "".join(",".join(row) + "\n" for row in _in_ticks(rows))
 
 

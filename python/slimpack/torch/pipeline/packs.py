@@ -2,15 +2,13 @@
 work."""
 
 import dataclasses
-import json
-import re
 
 from slimpack import InvalidInput
+from slimpack._planner import Operation
 from slimpack.export.slices import Slice, replica_of, slices
 
 FORWARD, BACKWARD = "F", "B"
-RECEIVE, COMPUTE, SEND = "RECV_", "", "SEND_"  # what a rank does for a pass
-_INSTRUCTION = re.compile(r"(\d+)(|RECV_|SEND_)([FBIW])(\d+)")
+RECEIVE, COMPUTE, SEND = Operation.RECEIVE, Operation.COMPUTE, Operation.SEND  # for a pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +37,7 @@ class StagePlan:
 
     forward: list[Pack]
     backward: list[Pack]
-    order: list[tuple[str, str, int]]
+    order: list[tuple[Operation, str, int]]
     kept: dict[int, int]
     elementwise: frozenset[int] = frozenset()
 
@@ -60,10 +58,9 @@ def require_runnable(plan):
     """Raises InvalidInput where a StepPlan holds what this runtime has no form for: tensor-parallel
     ranks, several stages on a rank, a spread vocabulary, MicroPacks shared by replicas, backward passes in two parts, other
     recomputations."""
-    tensor_ranks = json.loads(plan.to_json())["cost"]["tp"]
-    if tensor_ranks > 1:
+    if plan.tp > 1:
         raise InvalidInput(
-            f"the plan is for tp = {tensor_ranks}, this runtime has one rank a stage; plan with tp "
+            f"the plan is for tp = {plan.tp}, this runtime has one rank a stage; plan with tp "
             "= 1 and more stages or replicas")
     if plan.stages_per_rank > 1:
         raise InvalidInput(
@@ -79,10 +76,10 @@ def require_runnable(plan):
             "\"elementwise\" and \"full\"; plan with one of these for recompute")
     for replica in range(len(plan.replicas)):
         replica_of(plan, replica)
-        for text in (action for line in plan.schedule(replica) for action in line):
-            if _INSTRUCTION.fullmatch(text)[3] not in (FORWARD, BACKWARD):
+        for action in (action for rank in plan.actions(replica) for action in rank):
+            if action.passes not in (FORWARD, BACKWARD):
                 raise InvalidInput(
-                    f"action {text} of replica {replica} splits a backward pass, autograd runs it "
+                    f"action {action} of replica {replica} splits a backward pass, autograd runs it "
                     "whole; plan without backward=\"split\"")
 
 
@@ -92,22 +89,14 @@ def stage_plan(plan, replica, stage):
     of_replica = replica_of(plan, replica)
     forward, backward = ([Pack(tuple(sorted(slices(pack)))) for pack in packs]
                          for packs in (of_replica.forward, of_replica.backward))
-    instructions = (_INSTRUCTION.fullmatch(text).groups() for text in plan.lowered(replica)[stage])
-    order = [(operation, passes, int(number)) for _, operation, passes, number in instructions]
-    recompute = _recompute_of(plan, range(*plan.layer_begin[stage:stage + 2]))
-    if "full" in recompute.values():  # of one layer: then the stage keeps no graph
+    order = [(entry.operation, entry.action.passes, entry.action.pack)
+             for entry in plan.instructions(replica)[stage]]
+    recompute = plan.recompute_by_layer
+    layers = range(*plan.layer_begin[stage:stage + 2])
+    if any(recompute[i] == "full" for i in layers):  # of one layer: then the stage keeps no graph
         return StagePlan(forward, backward, order, {})
-    elementwise = frozenset(i for i, kind in recompute.items() if kind == "elementwise")
+    elementwise = frozenset(i for i in layers if recompute[i] == "elementwise")
     return StagePlan(forward, backward, order, _kept_graphs(forward, backward), elementwise)
-
-
-def _recompute_of(plan, layers):
-    """By layer the name of what is computed again."""
-    kinds = list(plan.recompute) or ["elementwise"]  # as plans without names are read
-    if len(kinds) == 1:
-        return dict.fromkeys(layers, kinds[0])
-    by_layer = json.loads(plan.to_json())["plan"]["recompute"]
-    return {i: by_layer[i] for i in layers}
 
 
 def _kept_graphs(forward, backward):
