@@ -38,6 +38,7 @@ LAYERS = [
     ["packflow/generate"],
     ["planner"],
     ["job", "report"],
+    ["run"],
     ["training"],
 ]
 LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
@@ -48,7 +49,7 @@ HOUSES = {"packflow"}
 # The runtime executes plans and never makes them, and what plans does so without the runtime, although
 # these rooms lie below.
 HIDDEN_FROM = {"packflow": {"solver", "baselines", "sim"}, "planner": {"packflow"},
-               "job": {"packflow"}, "report": {"packflow"}}
+               "job": {"packflow"}, "report": {"packflow"}, "run": {"packflow"}}
 
 # Folders whose files may include every room; only what is below slimpack/ is layered.
 OPEN_FOLDERS = ["apps", "tests", "bench", "python"]

@@ -19,4 +19,5 @@ NB_MODULE(_planner, m) {
   slimpack::bind_plans(m);
   slimpack::bind_costs(m);
   slimpack::bind_planning(m);
+  slimpack::bind_run(m);
 }

@@ -90,6 +90,11 @@ class Sampler:
     def cursor(self) -> str:
         """JSON text: where to go on after the step drawn last."""
 
+def held_out_batches(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, step_tokens: int) -> list[tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]]:
+    """
+    All sequences of documents, in order, in batches of at most step_tokens unless a single one has more; by batch as next_step.
+    """
+
 def micro_batches(work: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], tokens: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], ranks: int, per_rank: int, cap: int) -> list[list[list[int]]] | None:
     """
     [rank][micro-batch]: indices of its sequences; None where they find no room.
@@ -360,3 +365,25 @@ def sweep(toml: str, origin: str, overrides: Sequence[str], folder: str, model_j
 
 def planner_names() -> list[str]:
     """Our planner and the baselines, as compare() names them."""
+
+class RunLimits:
+    """The limits of one start of a run, whose time begins now."""
+
+    def __init__(self, first_step: int, steps: int, max_tokens: int | None, max_seconds: float | None) -> None:
+        """None = no limit."""
+
+    def allow_another(self, steps: int, tokens: int) -> bool:
+        """Whether steps and tokens done allow another step."""
+
+    def out_of_time(self, steps: int) -> bool:
+        """Whether time is over; never before the first step of a start."""
+
+    def token_limit_reached(self, steps: int, tokens: int) -> str:
+        """What ends the run; empty where that does not."""
+
+    def time_limit_reached(self) -> str: ...
+
+    def evaluation_due(self, steps: int, evaluated: int | None, limit: str | None, every: int) -> bool:
+        """
+        Whether to evaluate now. evaluated: steps done at the last evaluation. limit: what has ended the run. every: steps; 0 = at both ends alone.
+        """

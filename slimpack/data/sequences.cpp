@@ -35,6 +35,35 @@ std::int64_t document_count(std::span<const DocumentSequence> sequences) {
   return static_cast<std::int64_t>(documents.size());
 }
 
+std::vector<DocumentSequence> first_sequences(std::span<const Tokens> documents,
+                                              const SequenceRule& rule, Tokens at_most) {
+  std::vector<DocumentSequence> sequences;
+  Tokens tokens;
+  for (std::size_t d = 0; d < documents.size(); ++d)
+    for (std::int64_t k = 0; k < sequence_count(documents[d], rule); ++k) {
+      const DocumentSequence next = sequence_of(d, documents[d], k, rule);
+      if (tokens + next.length > at_most) return sequences;
+      sequences.push_back(next);
+      tokens += next.length;
+    }
+  return sequences;
+}
+
+std::vector<std::vector<DocumentSequence>> in_batches(std::span<const DocumentSequence> sequences,
+                                                      Tokens at_most) {
+  std::vector<std::vector<DocumentSequence>> batches;
+  Tokens tokens;
+  for (const DocumentSequence& sequence : sequences) {
+    if (batches.empty() || tokens + sequence.length > at_most) {
+      batches.emplace_back();
+      tokens = Tokens(0);
+    }
+    batches.back().push_back(sequence);
+    tokens += sequence.length;
+  }
+  return batches;
+}
+
 LongDocuments long_documents(std::span<const Tokens> documents, const SequenceRule& rule) {
   LongDocuments result;
   for (const Tokens length : documents) {

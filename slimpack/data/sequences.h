@@ -40,6 +40,15 @@ struct DocumentSequence {
 /// How many documents these sequences come from. O(n log n).
 [[nodiscard]] std::int64_t document_count(std::span<const DocumentSequence> sequences);
 
+/// The first sequences of these documents, as many as have at most `at_most` tokens together.
+[[nodiscard]] std::vector<DocumentSequence> first_sequences(std::span<const Tokens> documents,
+                                                            const SequenceRule& rule,
+                                                            Tokens at_most);
+
+/// The sequences in batches of at most `at_most` tokens, unless a single sequence has more.
+[[nodiscard]] std::vector<std::vector<DocumentSequence>> in_batches(
+    std::span<const DocumentSequence> sequences, Tokens at_most);
+
 /// The documents that are longer than the context, and how they train.
 struct LongDocuments {
   std::int64_t documents = 0;  ///< the number of such documents

@@ -241,9 +241,7 @@ void TrainingRun::watch(const CompletedStep& done) {
 }
 
 bool TrainingRun::evaluation_due() const {
-  if (!evaluation_ || progress_.evaluated_steps == progress_.steps) return false;
-  const bool ended = progress_.steps == config_.train.steps || !progress_.limit.empty();
-  return ended || progress_.steps % config_.evaluation.every == 0;
+  return evaluation_ && limits_.evaluation_due(progress_, config_.evaluation.every);
 }
 
 EvaluationResult TrainingRun::evaluate() {

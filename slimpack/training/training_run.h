@@ -12,12 +12,12 @@
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/speed_tracker.h"
+#include "slimpack/run/run_limits.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/divergence.h"
 #include "slimpack/training/evaluation.h"
 #include "slimpack/training/job_agreement.h"
 #include "slimpack/training/plan_basis.h"
-#include "slimpack/training/run_limits.h"
 #include "slimpack/training/run_state.h"
 #include "slimpack/training/step_maker.h"
 #include "slimpack/training/training_listener.h"
@@ -62,9 +62,8 @@ class TrainingRun {
   /// "train.max_tokens = 5000 is reached"; empty if no limit has ended the run.
   [[nodiscard]] const std::string& limit_reached() const { return progress_.limit; }
 
-  /// Whether the loss has to be evaluated before another step: before the first step, after every
-  /// evaluation.every steps, and at the end unless the run was stopped. A resumed run makes up for
-  /// an evaluation that the stop prevented.
+  /// Whether the loss has to be evaluated before another step (RunLimits), with evaluation.every. A
+  /// resumed run makes up for an evaluation that a stop prevented.
   [[nodiscard]] bool evaluation_due() const;
   /// Evaluates the loss and changes nothing else. Throws Diverged, in all processes, if the loss is
   /// not finite. REQUIRES: evaluation_due().

@@ -48,6 +48,27 @@ TEST(Sequences, CountWhatBecomesOfLongDocuments) {
   EXPECT_EQ(long_documents(documents, {Tokens(5), false}), (LongDocuments{2, 2, Tokens(8)}));
 }
 
+TEST(Sequences, OfTheFirstDocumentsEndBeforeTheOneThatIsTooMuch) {
+  const std::vector<Tokens> documents{Tokens(7), Tokens(0), Tokens(4), Tokens(1)};
+  // 5 + 2 of the first document and 4 of the third are 11. The last document would make them 12.
+  const std::vector<DocumentSequence> first{
+      {0, Tokens(0), Tokens(5)}, {0, Tokens(5), Tokens(2)}, {2, Tokens(0), Tokens(4)}};
+  EXPECT_EQ(first_sequences(documents, {Tokens(5)}, Tokens(11)), first);
+  EXPECT_TRUE(first_sequences(documents, {Tokens(5)}, Tokens(4)).empty());
+}
+
+TEST(Sequences, FillBatchesInTheirOrder) {
+  const std::vector<DocumentSequence> sequences{{0, Tokens(0), Tokens(3)},
+                                                {1, Tokens(0), Tokens(4)},
+                                                {2, Tokens(0), Tokens(9)},
+                                                {3, Tokens(0), Tokens(1)}};
+  // 3 + 4 fill the first batch. The third sequence alone is more than 7.
+  EXPECT_EQ(in_batches(sequences, Tokens(7)),
+            (std::vector<std::vector<DocumentSequence>>{
+                {sequences[0], sequences[1]}, {sequences[2]}, {sequences[3]}}));
+  EXPECT_TRUE(in_batches({}, Tokens(7)).empty());
+}
+
 RC_GTEST_PROP(Sequences, SplitWithoutLosingAToken, ()) {
   const auto counts = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(0, 200));
   const SequenceRule rule{Tokens(*rc::gen::inRange(1, 60))};

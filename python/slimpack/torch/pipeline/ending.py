@@ -2,9 +2,8 @@
 
 import signal
 import threading
-import time
 
-from slimpack import InvalidInput
+from slimpack import InvalidInput, _planner
 from slimpack.balancing import require_positive
 
 
@@ -35,8 +34,8 @@ class Ending:
             raise InvalidInput(f"max_seconds is {max_seconds!r}, must be above 0")
         self.begun, self.steps, self.limit = begun, steps, None
         self._engine = engine
-        self._max_tokens, self._max_seconds = max_tokens, max_seconds
-        self._start = time.monotonic()
+        self._max_tokens = max_tokens
+        self._limits = _planner.RunLimits(begun, steps, max_tokens, max_seconds)
         self._asked, self._handlers = 0, {}
 
     def __enter__(self):
@@ -58,16 +57,18 @@ class Ending:
 
     def allows_another(self, done, tokens):
         """Whether steps and tokens allow another step."""
-        if done < self.steps and self._max_tokens is not None and tokens >= self._max_tokens:
-            self.limit = f"max_tokens = {self._max_tokens} is reached"
-        return done < self.steps and self.limit is None
+        self.limit = self._limits.token_limit_reached(done, tokens) or None
+        return self._limits.allow_another(done, tokens)
+
+    def evaluation_due(self, done, evaluated, every):
+        """Whether to evaluate after so many steps. evaluated: steps done at the last evaluation, or
+        None. every: steps between evaluations; 0 = at both ends of the run alone."""
+        return self._limits.evaluation_due(done, evaluated, self.limit, every)
 
     def out_of_time(self, done):
         """Whether a rank's time is over; never before the first step of a start. Raises Stopped."""
-        over = (self._max_seconds is not None and done > self.begun
-                and time.monotonic() - self._start >= self._max_seconds)
-        if self._agree(over):
-            self.limit = f"max_seconds = {self._max_seconds} is reached"
+        if self._agree(self._limits.out_of_time(done)):
+            self.limit = self._limits.time_limit_reached()
         return self.limit is not None
 
     def require_no_stop(self):

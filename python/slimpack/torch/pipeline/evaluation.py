@@ -2,9 +2,7 @@
 
 import time
 
-import numpy as np
-
-from slimpack import InvalidInput
+from slimpack import InvalidInput, _planner
 from slimpack.lengths import as_lengths
 from slimpack.torch.pipeline.steps import Drawn, documents_of
 
@@ -18,14 +16,13 @@ class HeldOut:
 
     def __init__(self, documents, sampler):
         lengths, self._read = _lengths_and_read(documents)
-        sequences = [(document, begin, min(sampler.context, length - begin))
-                     for document, length in enumerate(lengths.tolist())
-                     for begin in range(0, length, sampler.context)]
-        self._batches = list(_batches_of(sequences, sampler.step_tokens))
+        batches = _planner.held_out_batches(lengths, sampler.context, sampler.step_tokens)
+        self._batches = [Drawn(*columns, cursor=None) for columns in batches]
         self._plans = None
-        self._targets = sum(length - 1 for *_, length in sequences)
-        self._said = {"evaluation_documents": len({document for document, *_ in sequences}),
-                      "evaluation_tokens": sum(length for *_, length in sequences)}
+        tokens = sum(int(batch.lengths.sum()) for batch in self._batches)
+        self._targets = tokens - sum(batch.lengths.size for batch in self._batches)
+        documents = {document for batch in self._batches for document in batch.documents.tolist()}
+        self._said = {"evaluation_documents": len(documents), "evaluation_tokens": tokens}
         if self._targets == 0:
             raise InvalidInput(
                 "held_out has no sequence of two tokens, so there is no loss; give other documents")
@@ -54,20 +51,3 @@ def _lengths_and_read(documents):
     lengths = as_lengths([len(tokens) for tokens in documents])
     return lengths, lambda document, begin, end: documents[document][begin:end]
 
-
-def _batches_of(sequences, at_most):
-    """Drawn of the sequences in their order, each with at most so many tokens, unless a single
-    sequence has more."""
-    batch, tokens = [], 0
-    for sequence in sequences:
-        if batch and tokens + sequence[-1] > at_most:
-            yield _drawn(batch)
-            batch, tokens = [], 0
-        batch.append(sequence)
-        tokens += sequence[-1]
-    if batch:
-        yield _drawn(batch)
-
-
-def _drawn(batch):
-    return Drawn(*np.array(batch, np.int64).T.copy(), cursor=None)

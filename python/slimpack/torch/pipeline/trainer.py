@@ -130,9 +130,8 @@ class Trainer:
 
     def _evaluate_if_due(self, ending):
         """Evaluates before the first step, every so many steps, and where the run ends."""
-        every, ended = self._evaluate_every, self.done == ending.steps or ending.limit is not None
-        due = ended or self.done == 0 or (every and self.done % every == 0)
-        if self._held_out is None or self._evaluated == self.done or not due:
+        if self._held_out is None or not ending.evaluation_due(self.done, self._evaluated,
+                                                               self._evaluate_every):
             return
         figures = {"step": self.done,
                    **self._held_out.evaluate(self.engine, ending.require_no_stop)}

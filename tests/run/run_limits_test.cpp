@@ -1,6 +1,8 @@
-#include "slimpack/training/run_limits.h"
+#include "slimpack/run/run_limits.h"
 
 #include <gtest/gtest.h>
+
+#include <vector>
 
 namespace slimpack {
 namespace {
@@ -51,6 +53,37 @@ TEST(RunLimits, CountTimeFromTheStartAndAllowItsFirstStepInAnyCase) {
   EXPECT_TRUE(limits.out_of_time(after(5, 0)));
   EXPECT_FALSE(limits.out_of_time(after(4, 0)));
   EXPECT_EQ(limits.time_limit_reached(), "train.max_seconds = 30 is reached");
+}
+
+TEST(RunLimits, AreNamedAsTheirReaderKnowsThem) {
+  TrainConfig train = ten_steps();
+  train.max_tokens = Tokens(5000);
+  train.max_seconds = 30;
+  const RunLimits limits(train, 0, monotonic_now, "");
+  EXPECT_EQ(limits.token_limit_reached(after(4, 5000)), "max_tokens = 5000 is reached");
+  EXPECT_EQ(limits.time_limit_reached(), "max_seconds = 30 is reached");
+}
+
+TEST(RunLimits, EvaluateAtBothEndsAndBetween) {
+  const RunLimits limits(ten_steps(), 0);
+  const auto due_after = [&](std::int64_t every) {
+    std::vector<std::int64_t> due;
+    for (std::int64_t steps = 0; steps <= 10; ++steps)
+      if (limits.evaluation_due(after(steps, 0), every)) due.push_back(steps);
+    return due;
+  };
+  EXPECT_EQ(due_after(4), (std::vector<std::int64_t>{0, 4, 8, 10}));
+  EXPECT_EQ(due_after(0), (std::vector<std::int64_t>{0, 10}));
+}
+
+TEST(RunLimits, EvaluateOnceWhereALimitEndsTheRun) {
+  const RunLimits limits(ten_steps(), 0);
+  RunProgress progress = after(3, 0);
+  EXPECT_FALSE(limits.evaluation_due(progress, 4));
+  progress.limit = "train.max_tokens = 5000 is reached";
+  EXPECT_TRUE(limits.evaluation_due(progress, 4));
+  progress.evaluated_steps = 3;
+  EXPECT_FALSE(limits.evaluation_due(progress, 4));
 }
 
 }  // namespace

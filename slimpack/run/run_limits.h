@@ -1,4 +1,5 @@
-// When a training run ends: after its steps, or at a limit of tokens or time.
+// When a training run ends: after its steps, or at a limit of tokens or time; and when it
+// evaluates.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,10 @@ class RunLimits {
  public:
   using Clock = std::function<Nanos()>;
 
-  /// The run's time begins now. `first_step`: the first step of this start.
-  RunLimits(const TrainConfig& train, std::int64_t first_step, Clock now = monotonic_now);
+  /// The run's time begins now. `first_step`: the first step of this start. `section`: what the
+  /// names of limits begin with.
+  RunLimits(const TrainConfig& train, std::int64_t first_step, Clock now = monotonic_now,
+            std::string section = "train.");
 
   /// Whether steps and tokens allow another step. Does not look at the time.
   [[nodiscard]] bool allow_another(const RunProgress& done) const;
@@ -36,11 +39,16 @@ class RunLimits {
   /// "train.max_seconds = 30 is reached". REQUIRES: out of time.
   [[nodiscard]] std::string time_limit_reached() const;
 
+  /// Whether the loss has to be evaluated before another step: before the first step, after every
+  /// `every` steps (0 = no further ones), and where the run ends, unless that was done.
+  [[nodiscard]] bool evaluation_due(const RunProgress& done, std::int64_t every) const;
+
  private:
   std::int64_t steps_;
   Tokens max_tokens_;
   double max_seconds_;
   std::int64_t first_step_;
+  std::string section_;
   Clock now_;
   Nanos start_;
 };
