@@ -12,6 +12,6 @@ void bind_plans(nanobind::module_& m);          ///< StepPlan with its MicroPack
 void bind_micro_batches(nanobind::module_& m);  ///< balanced_micro_batches
 void bind_costs(nanobind::module_& m);          ///< fits and cost files, for profiles
 void bind_planning(nanobind::module_& m);       ///< Planning: plan, compare, fit, layouts; sweep
-void bind_run(nanobind::module_& m);            ///< RunLimits
+void bind_run(nanobind::module_& m);            ///< RunLimits, metrics.jsonl
 
 }  // namespace slimpack

@@ -15,11 +15,13 @@
 #include "python/native/bindings.h"
 #include "python/native/views.h"
 #include "slimpack/base/error.h"
+#include "slimpack/data/sequences.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/measured_step.h"
 #include "slimpack/report/plan_report.h"
 #include "slimpack/report/timeline_picture.h"
+#include "slimpack/run/step_figures.h"
 #include "slimpack/trace/timeline.h"
 
 namespace nb = nanobind;
@@ -72,20 +74,26 @@ std::vector<Exchange> exchanges_of(const PlanFile& plan, std::int64_t replica) {
   return exchanges;
 }
 
-/// `documents` and `begins` say by sequence which document it is of, and how many of its tokens
-/// come before it.
-void require_one_each(const PlanFile& file, const std::vector<std::int64_t>& documents,
-                      const std::vector<std::int64_t>& begins) {
+/// The plan's sequences. `documents` and `begins` say by sequence which document it is of, and how
+/// many of its tokens come before it.
+std::vector<DocumentSequence> sequences_of(const PlanFile& file,
+                                           const std::vector<std::int64_t>& documents,
+                                           const std::vector<std::int64_t>& begins) {
   const std::size_t sequences = file.step.plan.lengths.size();
   if (documents.size() != sequences || begins.size() != sequences)
     invalid_input("{} documents and {} begins, the plan has {} sequences; give one of each",
                   documents.size(), begins.size(), sequences);
+  std::vector<DocumentSequence> result;
+  for (std::size_t q = 0; q < sequences; ++q)
+    result.push_back(
+        {static_cast<std::size_t>(documents[q]), Tokens(begins[q]), file.step.plan.lengths[q]});
+  return result;
 }
 
 std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*>& timelines,
                          const std::vector<std::int64_t>& documents,
                          const std::vector<std::int64_t>& begins) {
-  require_one_each(file, documents, begins);
+  const std::vector<DocumentSequence> sequences = sequences_of(file, documents, begins);
   std::vector<Timeline> drawn;
   for (const Timeline* timeline : timelines) {
     if (timeline->replicas != static_cast<std::int32_t>(file.step.plan.replicas.size()))
@@ -94,9 +102,9 @@ std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*
     drawn.push_back(*timeline);
   }
   const auto text = [&](SequenceId sequence, Tokens begin, Tokens end) {
-    const std::int64_t before = begins[sequence.index()];
-    return fmt::format("document {} [{}, {})", documents[sequence.index()], before + begin.count(),
-                       before + end.count());
+    const DocumentSequence& s = sequences[sequence.index()];
+    return fmt::format("document {} [{}, {})", s.document, (s.begin + begin).count(),
+                       (s.begin + end).count());
   };
   return to_chrome_trace(drawn, pack_texts(file.step.plan, text));
 }
@@ -105,17 +113,30 @@ std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*
 std::string measured_step(const PlanFile& file, const Timeline& timeline, std::int64_t step,
                           std::string_view device, const std::vector<std::int64_t>& documents,
                           const std::vector<std::int64_t>& begins) {
-  require_one_each(file, documents, begins);
-  MeasuredStep measured{
+  const MeasuredStep measured{
       .step = step,
       .device = std::string(device),
       .planner = file.step.baseline.empty() ? "slimpack" : std::string(file.step.baseline),
-      .sequences = {},
+      .sequences = sequences_of(file, documents, begins),
       .timeline = timeline};
-  for (std::size_t q = 0; q < file.step.plan.lengths.size(); ++q)
-    measured.sequences.push_back(
-        {static_cast<std::size_t>(documents[q]), Tokens(begins[q]), file.step.plan.lengths[q]});
   return measured_step_to_json(measured);
+}
+
+/// A line of metrics.jsonl.
+std::string figures_of_step(const PlanFile& file, const Timeline& timeline, std::int64_t step,
+                            double loss, double gradient_norm, double learning_rate,
+                            const std::vector<std::int64_t>& documents,
+                            const std::vector<std::int64_t>& begins, std::int64_t planning_ns,
+                            std::int64_t planning_wait_ns) {
+  StepFigures figures =
+      figures_of(sequences_of(file, documents, begins), file.step.prediction, timeline);
+  figures.step = step;
+  figures.loss = loss;
+  figures.gradient_norm = gradient_norm;
+  figures.learning_rate = learning_rate;
+  figures.planning_time = Nanos(planning_ns);
+  figures.planning_wait = Nanos(planning_wait_ns);
+  return to_json(figures).dump();
 }
 
 std::string drawing(const std::vector<std::pair<std::string, const Timeline*>>& timelines) {
@@ -260,6 +281,9 @@ void bind_timelines_of(nb::class_<PlanFile>& plans) {
            "begins"_a, nb::call_guard<nb::gil_scoped_release>(),
            "measured.json, which a report reads beside the plan: the measured Timeline of this "
            "step.")
+      .def("step_figures", &figures_of_step, "timeline"_a, "step"_a, "loss"_a, "gradient_norm"_a,
+           "learning_rate"_a, "documents"_a, "begins"_a, "planning_ns"_a, "planning_wait_ns"_a,
+           "A line of metrics.jsonl of this step, without the time at which it is written.")
       .def("chrome_trace", &chrome_trace, "timelines"_a, "documents"_a, "begins"_a,
            nb::call_guard<nb::gil_scoped_release>(),
            "Chrome trace of timelines of this step; documents and begins name its sequences.");

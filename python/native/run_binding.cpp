@@ -1,11 +1,19 @@
 // The rules of a training run that `slimpack train` follows, too.
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "python/native/bindings.h"
+#include "slimpack/base/columns.h"
+#include "slimpack/run/metrics_file.h"
 #include "slimpack/run/run_limits.h"
+#include "slimpack/run/step_lines.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -26,9 +34,73 @@ RunProgress progress_of(std::int64_t steps, std::int64_t tokens) {
   return {.steps = steps, .tokens = Tokens(tokens)};
 }
 
+/// A figure in a line of metrics.jsonl.
+template <class T>
+T figure(const nb::dict& line, const char* name) {
+  return nb::cast<T>(line[name]);
+}
+
+std::string line_of_step(const nb::dict& line, std::int64_t done_before, std::int64_t steps,
+                         std::int64_t elapsed_ns, std::optional<int> columns) {
+  StepFigures f;
+  f.step = figure<std::int64_t>(line, "step");
+  f.loss = figure<double>(line, "loss");
+  f.documents = figure<std::int64_t>(line, "documents");
+  f.tokens = Tokens(figure<std::int64_t>(line, "tokens"));
+  f.step_time = Nanos(figure<std::int64_t>(line, "step_ns"));
+  f.bubble = figure<double>(line, "bubble");
+  f.predicted_bubble = figure<double>(line, "predicted_bubble");
+  for (const auto bytes : figure<std::vector<std::int64_t>>(line, "peak_activation_bytes"))
+    f.peak_activation.emplace_back(bytes);
+  f.planning_wait = Nanos(figure<std::int64_t>(line, "planning_wait_ns"));
+  return step_line(f, {done_before, steps, Nanos(elapsed_ns)}, columns.value_or(kAnyColumns));
+}
+
+std::string figures_of_evaluation(std::int64_t step, double loss, std::int64_t documents,
+                                  std::int64_t tokens, std::int64_t nanoseconds) {
+  return to_json(EvaluationFigures{step, {loss, documents, Tokens(tokens), Nanos(nanoseconds)}})
+      .dump();
+}
+
+std::string line_of_evaluation(const nb::dict& line) {
+  return evaluation_line(
+      {figure<std::int64_t>(line, "step"),
+       {figure<double>(line, kEvaluationLoss), figure<std::int64_t>(line, "evaluation_documents"),
+        Tokens(figure<std::int64_t>(line, "evaluation_tokens")),
+        Nanos(figure<std::int64_t>(line, "evaluation_ns"))}});
+}
+
+void bind_metrics(nb::module_& m) {
+  nb::class_<MetricsFile>(
+      m, "MetricsFile",
+      "metrics.jsonl in a folder. The first line that is added replaces those of "
+      "its place and of later ones.")
+      .def(nb::init<const std::filesystem::path&, std::string>(), "folder"_a, "elsewhere"_a,
+           "elsewhere: the remedy where nothing can be written.")
+      .def(
+          "add",
+          [](MetricsFile& file, std::string line, std::int64_t step, bool evaluation) {
+            file.add_line({step, evaluation}, std::move(line));
+          },
+          "line"_a, "step"_a, "evaluation"_a,
+          "Writes a JSON object. Raises InvalidInput or RuntimeError where that fails; the file "
+          "then "
+          "ends with the line before.");
+  m.def("step_line", &line_of_step, "line"_a, "done_before"_a, "steps"_a, "elapsed_ns"_a,
+        "columns"_a.none(),
+        "A line of a step in metrics.jsonl for people, with as many figures as fit. done_before: "
+        "steps before this start; steps: of the run; elapsed_ns: of this start.");
+  m.def("evaluation_figures", &figures_of_evaluation, "step"_a, "loss"_a, "documents"_a, "tokens"_a,
+        "nanoseconds"_a,
+        "A line of an evaluation in metrics.jsonl, without the time at which it is written.");
+  m.def("evaluation_line", &line_of_evaluation, "line"_a,
+        "A line of an evaluation in metrics.jsonl for people.");
+}
+
 }  // namespace
 
 void bind_run(nb::module_& m) {
+  bind_metrics(m);
   nb::class_<RunLimits>(m, "RunLimits", "The limits of one start of a run, whose time begins now.")
       .def("__init__", &make_limits, "first_step"_a, "steps"_a, "max_tokens"_a.none(),
            "max_seconds"_a.none(), "None = no limit.")

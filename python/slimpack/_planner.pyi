@@ -312,6 +312,11 @@ class StepPlan:
         measured.json, which a report reads beside the plan: the measured Timeline of this step.
         """
 
+    def step_figures(self, timeline: Timeline, step: int, loss: float, gradient_norm: float, learning_rate: float, documents: Sequence[int], begins: Sequence[int], planning_ns: int, planning_wait_ns: int) -> str:
+        """
+        A line of metrics.jsonl of this step, without the time at which it is written.
+        """
+
     def chrome_trace(self, timelines: Sequence[Timeline], documents: Sequence[int], begins: Sequence[int]) -> str:
         """
         Chrome trace of timelines of this step; documents and begins name its sequences.
@@ -365,6 +370,32 @@ def sweep(toml: str, origin: str, overrides: Sequence[str], folder: str, model_j
 
 def planner_names() -> list[str]:
     """Our planner and the baselines, as compare() names them."""
+
+class MetricsFile:
+    """
+    metrics.jsonl in a folder. The first line that is added replaces those of its place and of later ones.
+    """
+
+    def __init__(self, folder: str | os.PathLike, elsewhere: str) -> None:
+        """elsewhere: the remedy where nothing can be written."""
+
+    def add(self, line: str, step: int, evaluation: bool) -> None:
+        """
+        Writes a JSON object. Raises InvalidInput or RuntimeError where that fails; the file then ends with the line before.
+        """
+
+def step_line(line: dict, done_before: int, steps: int, elapsed_ns: int, columns: int | None) -> str:
+    """
+    A line of a step in metrics.jsonl for people, with as many figures as fit. done_before: steps before this start; steps: of the run; elapsed_ns: of this start.
+    """
+
+def evaluation_figures(step: int, loss: float, documents: int, tokens: int, nanoseconds: int) -> str:
+    """
+    A line of an evaluation in metrics.jsonl, without the time at which it is written.
+    """
+
+def evaluation_line(line: dict) -> str:
+    """A line of an evaluation in metrics.jsonl for people."""
 
 class RunLimits:
     """The limits of one start of a run, whose time begins now."""

@@ -168,6 +168,16 @@ class StepPlan:
             list(timelines), *_places(range(count) if documents is None else documents,
                                       [0] * count if begins is None else begins))
 
+    def step_figures(self, timeline, step, documents, begins, **trained):
+        """A line of metrics.jsonl of this step as a dict, without the time at which it is written.
+
+        timeline, step, documents, begins: as of measured_step.
+        trained: loss, gradient_norm, learning_rate, planning_ns and planning_wait_ns.
+        """
+        documents, begins = _places(documents, begins)
+        return json.loads(self._native.step_figures(timeline, step, documents=documents,
+                                                    begins=begins, **trained))
+
     def measured_step(self, timeline, step, device, documents, begins):
         """JSON text of `measured.json`, which `slimpack report` reads beside the plan.
 

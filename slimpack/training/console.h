@@ -15,10 +15,6 @@
 
 namespace slimpack {
 
-/// "step  3/20  loss 5.1234  …", with as many figures as fit into `columns`.
-[[nodiscard]] std::string step_line(const StepFigures& figures, const StepPlace& place,
-                                    int columns);
-
 /// A line on what is measured of the machine, for a part after the other.
 class MeasuringLine {
  public:

@@ -8,19 +8,13 @@
 #include "slimpack/base/units.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/packflow/step/engine.h"
+#include "slimpack/run/step_figures.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/document_reader.h"
 #include "slimpack/training/job_agreement.h"
 #include "slimpack/training/step_planner.h"
 
 namespace slimpack {
-
-struct EvaluationResult {
-  double loss = 0;  ///< mean over the targets of all documents
-  std::int64_t documents = 0;
-  Tokens tokens;
-  Nanos time;  ///< by the wall clock
-};
 
 /// Evaluates the first held-out documents of their dataset, as sequences of at most the context and
 /// up to evaluation.tokens tokens. A batch has at most data.step_tokens, unless a single sequence

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/report/compared_turns.h"
-#include "slimpack/training/step_figures.h"
+#include "slimpack/run/step_figures.h"
 
 namespace slimpack {
 

@@ -15,7 +15,8 @@
 #include "slimpack/job/configured_sequences.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/packflow/fused/fused.h"
-#include "slimpack/training/metrics_file.h"
+#include "slimpack/packflow/parameters/optimizer.h"
+#include "slimpack/run/metrics_file.h"
 #include "slimpack/training/step_files.h"
 #include "slimpack/training/step_turns.h"
 #include "slimpack/training/training_run.h"
@@ -92,6 +93,19 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
   for (const std::string& change : run.changed_settings()) listener.note("resume", change);
   listener.note("cost",
                 fmt::format("{}; planner: {}", run.cost().source, to_string(config.plan.planner)));
+}
+
+StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
+  StepFigures f =
+      figures_of(step.ready.batch.sequences, step.ready.planned.prediction, step.result.timeline);
+  f.step = step.step + 1;
+  f.loss = step.result.loss;
+  f.gradient_norm = step.result.gradient_norm;
+  f.learning_rate = learning_rate(config, step.step);
+  f.clock = config.clock;
+  f.planning_time = step.ready.planning_time;
+  f.planning_wait = step.ready.waited;
+  return f;
 }
 
 /// Runs the steps of a run, saves and reports them, and makes the run's result.

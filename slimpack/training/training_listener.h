@@ -7,16 +7,10 @@
 #include <string_view>
 
 #include "slimpack/base/units.h"
-#include "slimpack/training/step_figures.h"
+#include "slimpack/run/step_figures.h"
+#include "slimpack/run/step_lines.h"
 
 namespace slimpack {
-
-/// Where a step stands in its run.
-struct StepPlace {
-  std::int64_t done_before = 0;  ///< steps that were done before this start
-  std::int64_t steps = 0;        ///< of the whole run
-  Nanos elapsed;                 ///< since this start's first step began
-};
 
 /// In a job of several processes only the first process's listener is called. Calls come one at a
 /// time, but not all from the same thread. An exception of a call ends the run.

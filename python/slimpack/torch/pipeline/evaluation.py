@@ -1,5 +1,6 @@
 """The loss of held-out documents, as `slimpack train` evaluates it (docs/metrics.md)."""
 
+import json
 import time
 
 from slimpack import InvalidInput, _planner
@@ -22,7 +23,7 @@ class HeldOut:
         tokens = sum(int(batch.lengths.sum()) for batch in self._batches)
         self._targets = tokens - sum(batch.lengths.size for batch in self._batches)
         documents = {document for batch in self._batches for document in batch.documents.tolist()}
-        self._said = {"evaluation_documents": len(documents), "evaluation_tokens": tokens}
+        self._counts = {"documents": len(documents), "tokens": tokens}
         if self._targets == 0:
             raise InvalidInput(
                 "held_out has no sequence of two tokens, so there is no loss; give other documents")
@@ -33,7 +34,7 @@ class HeldOut:
             self._plans = [steps.plan(batch.lengths) for batch in self._batches]
 
     def evaluate(self, engine, before_batch):
-        """What a line of metrics.jsonl says of an evaluation. REQUIRES: plan."""
+        """(loss, nanoseconds) of an evaluation. REQUIRES: plan."""
         start, loss = time.monotonic_ns(), 0.0
         for plan, batch in zip(self._plans, self._batches, strict=True):
             before_batch()
@@ -41,8 +42,12 @@ class HeldOut:
                 documents = documents_of(batch, plan, engine, self._read)
             result = engine.evaluate(plan, documents)
             loss += result.loss * result.targets if result.targets else 0
-        return {"evaluation_loss": loss / self._targets, **self._said,
-                "evaluation_ns": time.monotonic_ns() - start}
+        return loss / self._targets, time.monotonic_ns() - start
+
+    def figures(self, step, loss, nanoseconds):
+        """What a line of metrics.jsonl says of an evaluation after so many steps."""
+        return json.loads(_planner.evaluation_figures(step, loss, **self._counts,
+                                                      nanoseconds=nanoseconds))
 
 
 def _lengths_and_read(documents):

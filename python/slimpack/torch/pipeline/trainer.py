@@ -133,14 +133,14 @@ class Trainer:
         if self._held_out is None or not ending.evaluation_due(self.done, self._evaluated,
                                                                self._evaluate_every):
             return
-        figures = {"step": self.done,
-                   **self._held_out.evaluate(self.engine, ending.require_no_stop)}
-        if not math.isfinite(loss := figures["evaluation_loss"]):
+        loss, took = self._held_out.evaluate(self.engine, ending.require_no_stop)
+        if not math.isfinite(loss):
             self._end_diverged(Diverged(
                 f"the evaluation loss is {loss}: training has diverged; lower the learning rate",
                 from_sound_weights=False), ending.steps)
         self._evaluated = self.done
         if self.engine.groups.rank == 0:
+            figures = self._held_out.figures(self.done, loss, took)
             self._report(figures, self._on_evaluation, lambda: evaluation_line(figures))
 
     def _end_diverged(self, error, steps):

@@ -2,15 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/data/sequences.h"
+#include "slimpack/sim/simulate.h"
 #include "slimpack/spec/run_config.h"
-#include "slimpack/training/evaluation.h"
+#include "slimpack/trace/timeline.h"
 
 namespace slimpack {
-
-struct CompletedStep;
 
 struct StepFigures {
   std::int64_t step = 0;  ///< from 1 on
@@ -33,15 +35,29 @@ struct StepFigures {
 
   [[nodiscard]] double tokens_per_second() const;
 };
-[[nodiscard]] StepFigures figures_of(const CompletedStep& step, const TrainConfig& config);
+
+/// What sequences, prediction and measurement of a step say; other figures stay as they are at
+/// first. REQUIRES: a sequence.
+[[nodiscard]] StepFigures figures_of(std::span<const DocumentSequence> sequences,
+                                     const SimulationResult& predicted, const Timeline& measured);
 
 /// The largest value; 0 if there is none.
 [[nodiscard]] Bytes largest(const std::vector<Bytes>& bytes);
 
 /// The loss on held-out documents.
+struct EvaluationResult {
+  double loss = 0;  ///< mean over the targets of all documents
+  std::int64_t documents = 0;
+  Tokens tokens;
+  Nanos time;  ///< by the wall clock
+};
 struct EvaluationFigures {
   std::int64_t step = 0;  ///< steps done before it; 0 = before the first step
   EvaluationResult result;
 };
+
+/// A line of metrics.jsonl, without the time at which it is written.
+[[nodiscard]] nlohmann::ordered_json to_json(const StepFigures& figures);
+[[nodiscard]] nlohmann::ordered_json to_json(const EvaluationFigures& figures);
 
 }  // namespace slimpack

@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
 
-#include "slimpack/training/step_figures.h"
+#include "slimpack/run/metrics_lines.h"
+#include "slimpack/run/step_figures.h"
 
 namespace slimpack {
 
@@ -14,19 +17,25 @@ namespace slimpack {
 class MetricsFile {
  public:
   /// For the run that writes to `folder`. Touches no file: the lines of an earlier run stay until
-  /// the first call of add().
-  explicit MetricsFile(const std::filesystem::path& folder) : file_(folder / "metrics.jsonl") {}
+  /// the first call. `elsewhere`: the remedy where nothing can be written.
+  explicit MetricsFile(const std::filesystem::path& folder,
+                       std::string elsewhere = "set output.dir to another folder")
+      : file_(folder / "metrics.jsonl"), elsewhere_(std::move(elsewhere)) {}
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
 
   void add(const StepFigures& figures);
   void add(const EvaluationFigures& figures);
+  /// Adds a line of other figures. `line`: JSON text with the "step" of its place, without a line
+  /// end.
+  void add_line(const MetricsPlace& place, std::string line);
 
  private:
-  void write(nlohmann::ordered_json line);
-  void open(const nlohmann::ordered_json& first_line);
+  void write(const MetricsPlace& place, nlohmann::ordered_json line);
+  void open(const MetricsPlace& first);
 
   std::filesystem::path file_;
+  std::string elsewhere_;
   std::ofstream metrics_;
   std::uint64_t bytes_ = 0;  ///< whole lines
 };
