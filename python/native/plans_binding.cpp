@@ -1,3 +1,4 @@
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -16,12 +18,12 @@
 #include "python/native/views.h"
 #include "slimpack/base/error.h"
 #include "slimpack/data/sequences.h"
-#include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/measured_step.h"
 #include "slimpack/report/plan_report.h"
 #include "slimpack/report/timeline_picture.h"
 #include "slimpack/run/step_figures.h"
+#include "slimpack/run/step_files.h"
 #include "slimpack/trace/timeline.h"
 
 namespace nb = nanobind;
@@ -90,9 +92,9 @@ std::vector<DocumentSequence> sequences_of(const PlanFile& file,
   return result;
 }
 
-std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*>& timelines,
-                         const std::vector<std::int64_t>& documents,
-                         const std::vector<std::int64_t>& begins) {
+std::string trace_of(const PlanFile& file, const std::vector<const Timeline*>& timelines,
+                     const std::vector<std::int64_t>& documents,
+                     const std::vector<std::int64_t>& begins) {
   const std::vector<DocumentSequence> sequences = sequences_of(file, documents, begins);
   std::vector<Timeline> drawn;
   for (const Timeline* timeline : timelines) {
@@ -101,25 +103,32 @@ std::string chrome_trace(const PlanFile& file, const std::vector<const Timeline*
                     timeline->replicas, file.step.plan.replicas.size());
     drawn.push_back(*timeline);
   }
-  const auto text = [&](SequenceId sequence, Tokens begin, Tokens end) {
-    const DocumentSequence& s = sequences[sequence.index()];
-    return fmt::format("document {} [{}, {})", s.document, (s.begin + begin).count(),
-                       (s.begin + end).count());
-  };
-  return to_chrome_trace(drawn, pack_texts(file.step.plan, text));
+  return documents_trace(file.step.plan, drawn, sequences);
+}
+
+MeasuredStep measured_step(const PlanFile& file, const Timeline& timeline, std::int64_t step,
+                           std::string_view device, const std::vector<std::int64_t>& documents,
+                           const std::vector<std::int64_t>& begins) {
+  return {.step = step,
+          .device = std::string(device),
+          .planner = file.step.baseline.empty() ? "slimpack" : std::string(file.step.baseline),
+          .sequences = sequences_of(file, documents, begins),
+          .timeline = timeline};
 }
 
 /// measured.json of a step of this plan.
-std::string measured_step(const PlanFile& file, const Timeline& timeline, std::int64_t step,
+std::string measured_text(const PlanFile& file, const Timeline& timeline, std::int64_t step,
                           std::string_view device, const std::vector<std::int64_t>& documents,
                           const std::vector<std::int64_t>& begins) {
-  const MeasuredStep measured{
-      .step = step,
-      .device = std::string(device),
-      .planner = file.step.baseline.empty() ? "slimpack" : std::string(file.step.baseline),
-      .sequences = sequences_of(file, documents, begins),
-      .timeline = timeline};
-  return measured_step_to_json(measured);
+  return measured_step_to_json(measured_step(file, timeline, step, device, documents, begins));
+}
+
+void write_files(const PlanFile& file, const std::filesystem::path& folder,
+                 const Timeline& timeline, std::int64_t step, std::string_view device,
+                 const std::vector<std::int64_t>& documents,
+                 const std::vector<std::int64_t>& begins) {
+  static_cast<void>(write_step_files(
+      folder, file, measured_step(file, timeline, step, device, documents, begins)));
 }
 
 /// A line of metrics.jsonl.
@@ -277,14 +286,17 @@ void bind_timelines_of(nb::class_<PlanFile>& plans) {
       .def(
           "predict", [](const PlanFile& plan) { return predict(plan.step, plan.cost).timeline; },
           nb::call_guard<nb::gil_scoped_release>(), "Simulates the step.")
-      .def("measured_step", &measured_step, "timeline"_a, "step"_a, "device"_a, "documents"_a,
+      .def("measured_step", &measured_text, "timeline"_a, "step"_a, "device"_a, "documents"_a,
            "begins"_a, nb::call_guard<nb::gil_scoped_release>(),
            "measured.json, which a report reads beside the plan: the measured Timeline of this "
            "step.")
+      .def("write_step_files", &write_files, "folder"_a, "timeline"_a, "step"_a, "device"_a,
+           "documents"_a, "begins"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "Writes timeline.json, plan.json and measured.json of a measured Timeline of this step.")
       .def("step_figures", &figures_of_step, "timeline"_a, "step"_a, "loss"_a, "gradient_norm"_a,
            "learning_rate"_a, "documents"_a, "begins"_a, "planning_ns"_a, "planning_wait_ns"_a,
            "A line of metrics.jsonl of this step, without the time at which it is written.")
-      .def("chrome_trace", &chrome_trace, "timelines"_a, "documents"_a, "begins"_a,
+      .def("chrome_trace", &trace_of, "timelines"_a, "documents"_a, "begins"_a,
            nb::call_guard<nb::gil_scoped_release>(),
            "Chrome trace of timelines of this step; documents and begins name its sequences.");
 }

@@ -312,6 +312,11 @@ class StepPlan:
         measured.json, which a report reads beside the plan: the measured Timeline of this step.
         """
 
+    def write_step_files(self, folder: str | os.PathLike, timeline: Timeline, step: int, device: str, documents: Sequence[int], begins: Sequence[int]) -> None:
+        """
+        Writes timeline.json, plan.json and measured.json of a measured Timeline of this step.
+        """
+
     def step_figures(self, timeline: Timeline, step: int, loss: float, gradient_norm: float, learning_rate: float, documents: Sequence[int], begins: Sequence[int], planning_ns: int, planning_wait_ns: int) -> str:
         """
         A line of metrics.jsonl of this step, without the time at which it is written.

@@ -188,6 +188,15 @@ class StepPlan:
         return self._native.measured_step(timeline, whole("step", step, 1, INT64), device,
                                           *_places(documents, begins))
 
+    def write_step_files(self, folder, timeline, step, device, documents, begins):
+        """Writes what `slimpack report` reads of a step: plan.json and measured.json; and timeline.json,
+        a Chrome trace of the step as it was predicted and as it was measured.
+
+        timeline, step, device, documents, begins: as of measured_step.
+        """
+        self._native.write_step_files(folder, timeline, whole("step", step, 1, INT64), device,
+                                      *_places(documents, begins))
+
     def __str__(self):
         return self._native.report()
 

@@ -17,7 +17,7 @@
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/run/metrics_file.h"
-#include "slimpack/training/step_files.h"
+#include "slimpack/run/step_files.h"
 #include "slimpack/training/step_turns.h"
 #include "slimpack/training/training_run.h"
 
@@ -131,7 +131,7 @@ class Training {
     const std::filesystem::path& folder = config().output.dir;
     summary_.written = {checkpoint, folder / "metrics.jsonl"};
     if (agreement_.first())
-      for (auto& file : write_step_files(folder, *last_, run_, config()))
+      for (auto& file : write_step_files(folder, plan_of_last(), measured_last()))
         summary_.written.push_back(std::move(file));
     // Several processes agree on a stop only before a step. A request after the last one is
     // ignored.
@@ -256,6 +256,20 @@ class Training {
     }));
   }
 
+  [[nodiscard]] PlanFile plan_of_last() const {
+    return {last_->ready.planned, run_.cost(), run_.plan_limits()};
+  }
+
+  [[nodiscard]] MeasuredStep measured_last() const {
+    const EngineOptions& options = run_.engine().options();
+    return {.step = last_->step + 1,
+            .clock = options.clock,
+            .device = options.device.str(),
+            .planner = std::string(to_string(config().plan.planner)),
+            .sequences = last_->ready.batch.sequences,
+            .timeline = last_->result.timeline};
+  }
+
   void evaluate_if_due(MetricsFile& metrics) {
     if (!run_.evaluation_due()) return;
     const EvaluationResult result = evaluate();
@@ -270,7 +284,9 @@ class Training {
     try {
       ComparedTurns turns = compare_by_turns(*last_, run_, config(), agreement_, listener_);
       if (!agreement_.first()) return;
-      write_compared(config().output.dir, *last_, run_, config(), turns);
+      MeasuredStep measured = measured_last();
+      measured.compared = turns;
+      write_measured(config().output.dir, measured);
       summary_.compared = std::move(turns);
     } catch (const Interrupted&) {  // the run's files are those of a run without a comparison
     }

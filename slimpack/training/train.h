@@ -32,10 +32,11 @@ struct TrainingResult {
 };
 
 /// Trains and evaluates until the last step, a limit or a stop request. Writes metrics.jsonl,
-/// the files of the last step (step_files.h) and checkpoints to output.dir. `process`: this process
-/// of a job of several, of which the first writes and tells `listener`; null = all ranks are
-/// threads of this process. Any thread may call `should_stop`. Throws InvalidInput for input that
-/// cannot be trained on, and RunFailed if the run fails. It saves the steps done before it throws.
+/// the files of the last step (run/step_files.h) and checkpoints to output.dir. `process`: this
+/// process of a job of several, of which the first writes and tells `listener`; null = all ranks
+/// are threads of this process. Any thread may call `should_stop`. Throws InvalidInput for input
+/// that cannot be trained on, and RunFailed if the run fails. It saves the steps done before it
+/// throws.
 [[nodiscard]] TrainingResult train(const TrainRequest& request, TrainingListener& listener,
                                    const std::function<bool()>& should_stop,
                                    JobProcess* process = nullptr);

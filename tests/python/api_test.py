@@ -124,6 +124,23 @@ def test_schedules_run_every_microPack_once(step):
         step.schedule(2)
 
 
+def test_a_plan_has_what_its_file_says(step):
+    content = json.loads(step.to_json())
+    assert step.tp == content["cost"]["tp"]
+    assert step.recompute_by_layer == content["plan"]["recompute"]
+    assert step.recompute == {step.recompute_by_layer[0]: len(step.recompute_by_layer)}
+    for index, text in enumerate(content["schedules"]):
+        lines = [line.split(",") for line in text.splitlines()]
+        assert step.schedule(index) == lines == [
+            [f"{action.stage}{action.passes}{action.pack}" for action in rank]
+            for rank in step.actions(index)]
+        assert lines == [[str(of.action) for of in rank if of.operation == slimpack.Operation.COMPUTE]
+                         for rank in step.instructions(index)]
+        messages = [str(of) for rank in step.instructions(index) for of in rank
+                    if of.operation != slimpack.Operation.COMPUTE]
+        assert messages.count("0SEND_F0") == messages.count("1RECV_F0") == 1
+
+
 def test_comparisons_have_a_row_for_each_planner(job, lengths):
     told = []
     comparison = job.compare(lengths, planners=["slimpack", "best-fit"], progress=told.append)

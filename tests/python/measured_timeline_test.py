@@ -29,6 +29,29 @@ def test_a_measured_timeline_has_its_figures():
     assert timeline.peak_activation_bytes.tolist() == [7, 8]
 
 
+def test_a_step_has_a_line_of_metrics(step):
+    line = step.step_figures(timeline_of(SPANS), 3, [5, 5], [0, 300], loss=4.5, gradient_norm=1.0,
+                             learning_rate=1e-3, planning_ns=8, planning_wait_ns=9)
+    # The sequences of 300 and 20 tokens are of one document and take 100 ns.
+    assert line == {
+        "step": 3, "loss": 4.5, "gradient_norm": 1.0, "learning_rate": 1e-3, "documents": 1,
+        "sequences": 2, "tokens": 320, "longest": 300, "clock": "wall", "step_ns": 100,
+        "predicted_step_ns": round(step.makespan * 1e9),
+        "tokens_per_second": pytest.approx(320 / 100e-9), "bubble": pytest.approx(1 - 90 / 200),
+        "predicted_bubble": step.bubble_ratio, "peak_activation_bytes": [7, 8],
+        "predicted_peak_activation_bytes": step.peak_activation_bytes.tolist(), "planning_ns": 8,
+        "planning_wait_ns": 9}
+
+
+def test_a_step_leaves_the_files_of_a_report(step, tmp_path):
+    measured, places = timeline_of(SPANS), ([5, 6], [0, 7])
+    step.write_step_files(tmp_path, measured, 3, "cpu", *places)
+    assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {
+        "plan.json": step.to_json(),
+        "measured.json": step.measured_step(measured, 3, "cpu", *places),
+        "timeline.json": step.chrome_trace([step.timeline(), measured], *places)}
+
+
 def test_a_timeline_comes_back_from_its_text(step):
     predicted = step.timeline()
     again = slimpack.Timeline.from_json(predicted.to_json(), "here")

@@ -6,6 +6,7 @@
    another one does not notice that its connection is gone, nor does Gloo in the middle of a message.
 """
 
+import contextlib
 import threading
 import time
 
@@ -19,6 +20,15 @@ _GRACE = 2.0  # seconds in which a rank that failed by itself has written its ca
 
 class RunFailed(RuntimeError):
     """Training cannot go on; the message says why in one line."""
+
+
+@contextlib.contextmanager
+def disk_failures():
+    """Makes RunFailed of a RuntimeError, as the compiled module raises it where a disk fails."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RunFailed(str(error)) from None
 
 
 class Diverged(RunFailed):

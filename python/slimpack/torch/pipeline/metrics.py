@@ -4,11 +4,10 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 from slimpack import Timeline, _planner
-from slimpack.torch.pipeline.failure import RunFailed
+from slimpack.torch.pipeline.failure import disk_failures
 
 
 class MetricsFile:
@@ -21,10 +20,8 @@ class MetricsFile:
     def add(self, figures):
         """Figures of a step or of an evaluation: a dict with "step"."""
         line = json.dumps({**figures, "unix_ms": time.time_ns() // 1_000_000})
-        try:
+        with disk_failures():
             self._file.add(line, figures["step"], "evaluation_loss" in figures)
-        except RuntimeError as error:  # the disk failed
-            raise RunFailed(str(error)) from None
 
 
 def figures_of(number, planned, result, norm, learning_rate, measured):
@@ -65,12 +62,9 @@ def columns_of_stderr():
 def write_step_files(folder, number, planned, measured, device):
     """Writes timeline.json, a Chrome trace of a step as it was predicted and as it was measured, and what
     `slimpack report` reads: plan.json and measured.json."""
-    plan, drawn, folder = planned.plan, planned.drawn, Path(folder)
-    trace = plan.chrome_trace([plan.timeline(), measured], drawn.documents, drawn.begins)
-    (folder / "timeline.json").write_text(trace, encoding="utf-8")
-    plan.save(folder / "plan.json")
-    text = plan.measured_step(measured, number, str(device), drawn.documents, drawn.begins)
-    (folder / "measured.json").write_text(text, encoding="utf-8")
+    with disk_failures():
+        planned.plan.write_step_files(folder, measured, number, str(device), planned.drawn.documents,
+                                      planned.drawn.begins)
 
 
 def measured_timeline(engine):

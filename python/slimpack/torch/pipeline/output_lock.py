@@ -1,7 +1,7 @@
 """The lock of a run's output folder, which `slimpack train` takes, too."""
 
 from slimpack import _planner
-from slimpack.torch.pipeline.failure import RunFailed
+from slimpack.torch.pipeline.failure import disk_failures
 
 _SETTING = "output"  # the Trainer's
 
@@ -17,9 +17,7 @@ def lock_output(engine, folder, warn):
     with engine.watch:
         if engine.groups.rank == 0:
             _planner.require_writable_folder(folder / "checkpoints", _SETTING)
-            try:
+            with disk_failures():
                 lock = _planner.OutputLock(folder, _SETTING, warn)
-            except RuntimeError as error:  # the disk failed
-                raise RunFailed(str(error)) from None
         engine.groups.hand_over(None)  # nobody goes on without it
     return lock
