@@ -155,17 +155,12 @@ bool is_search_axis(const SweepAxis& axis) {
 void keep_to(SearchOptions& search, const SweepAxis& axis, const std::string& value) {
   SLIMPACK_CHECK(is_search_axis(axis));
   search.baselines = false;
-  SearchDirection kept = SearchDirection::kPacks;
-  if (axis.name == "packs") {
-    search.first.packs = integer(axis.name, value, 1, kMostPacks);
-  } else if (axis.name == "taper") {
-    kept = SearchDirection::kTaper;
-    search.first.taper = taper(value);
-  } else {
-    kept = SearchDirection::kShortAhead;
-    search.first.short_first = integer(axis.name, value, 0, kMostShort);
-  }
-  std::erase(search.directions, kept);
+  if (axis.name == "packs")
+    search.packs = integer(axis.name, value, 1, kMostPacks);
+  else if (axis.name == "taper")
+    search.taper = taper(value);
+  else
+    search.short_first = integer(axis.name, value, 0, kMostShort);
 }
 
 std::string override_of(const SweepAxis& axis, const std::string& value) {

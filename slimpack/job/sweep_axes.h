@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "slimpack/planner/search_options.h"
+#include "slimpack/planner/planner.h"
 #include "slimpack/planner/sweep.h"
 
 namespace slimpack {

@@ -15,6 +15,10 @@
 namespace slimpack {
 namespace {
 
+/// Schedules of one replica with no more packs are tried under every cap that makes a difference.
+/// With more packs there are more such caps, and each schedule takes longer.
+constexpr std::size_t kFewPacks = 32;
+
 /// What the longest sequence keeps on the fullest rank.
 Bytes kept(const BaselineQuestion& question, const RecomputingCosts& cost) {
   const Tokens longest = *std::ranges::max_element(question.lengths);
@@ -186,7 +190,7 @@ std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
                                                      const RecomputingCosts& cost) const {
   RatedPlan step = unordered_step(made, question_.job, cost);
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    order_next(step, made, question_.job, cost, question_.choices.search.few_packs);
+    order_next(step, made, question_.job, cost, kFewPacks);
     if (hopeless(step, cost, r)) return std::nullopt;
   }
   put_vocabulary_in(step);

@@ -6,19 +6,42 @@
 namespace slimpack {
 namespace {
 
+/// The most MicroPacks of a pass that are tried, for each stage of the pipeline: the larger of two
+/// limits. The time to plan grows with them. 256 lower the bubble below 1%. With as many tokens in
+/// 8 MicroPacks as the longest sequence has, those in a pipeline need little memory beside that
+/// sequence.
+constexpr int kMostPerStage = 256;
+constexpr int kMostPerLongest = 8;
+/// Small MicroPacks at both ends fill and drain the pipeline sooner. With short sequences ahead,
+/// the first backward starts before the longest sequence has passed.
+constexpr double kFirstTaper = 0.25;
+constexpr int kTaperPerStage = 2;
+constexpr int kFirstShort = 4;
+/// Candidate::split_per_stage of every backward.
+constexpr std::int32_t kSplitAll = 1 << 16;
+
 std::int64_t granules_of(Tokens length, Tokens granularity) {
   return (length.count() + granularity.count() - 1) / granularity.count();
 }
 
 int allowed_packs(const CandidateSpace& space, double packs) {
-  const std::int64_t per_stage = std::max<std::int64_t>(
-      space.limits.per_stage, space.limits.per_longest * space.granules / space.longest);
+  const std::int64_t per_stage =
+      std::max<std::int64_t>(kMostPerStage, kMostPerLongest * space.granules / space.longest);
   const std::int64_t most = std::min(space.granules, per_stage * space.stages);
   return static_cast<int>(std::clamp<std::int64_t>(std::llround(packs), 1, most));
 }
 
 int allowed_short(const CandidateSpace& space, int short_first) {
   return space.sequences > short_first ? short_first : 0;
+}
+
+double first_taper(const CandidateSpace& space) {
+  return space.kept.taper.value_or(kFirstTaper);
+}
+
+/// Around a ring of stages unequal MicroPacks wait for each other, and it fills quickly anyhow.
+int first_taper_packs(const CandidateSpace& space) {
+  return space.ring && !space.kept.taper ? 0 : kTaperPerStage * space.stages;
 }
 
 void set_taper(UnitCutOptions& candidate, int taper_packs, double taper) {
@@ -32,16 +55,23 @@ Candidate first_candidate(const CandidateSpace& space, int packs) {
   candidate.cut.fluid.granularity = space.granularity;
   candidate.cut.fluid.packs = packs;
   candidate.cut.paired = space.paired;
-  candidate.cut.fluid.asymmetric = space.first.asymmetric;
-  candidate.cut.fluid.fill = space.first.fill;
-  if (!space.paired)
-    set_taper(candidate.cut, space.first.taper_per_stage * space.stages, space.first.taper);
-  candidate.cut.short_first = allowed_short(space, space.first.short_first);
-  candidate.split_per_stage = space.split ? space.first.split_per_stage : 0;
+  candidate.cut.fluid.asymmetric = true;
+  candidate.cut.fluid.fill = false;
+  if (!space.paired) set_taper(candidate.cut, first_taper_packs(space), first_taper(space));
+  candidate.cut.short_first = allowed_short(space, space.kept.short_first.value_or(kFirstShort));
+  candidate.split_per_stage = space.split ? kSplitAll : 0;
   return candidate;
 }
 
 }  // namespace
+
+std::vector<SearchDirection> free_directions(const SearchOptions& kept) {
+  std::vector<SearchDirection> free(kSearchDirections.begin(), kSearchDirections.end());
+  if (kept.packs) std::erase(free, SearchDirection::kPacks);
+  if (kept.taper) std::erase(free, SearchDirection::kTaper);
+  if (kept.short_first) std::erase(free, SearchDirection::kShortAhead);
+  return free;
+}
 
 std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity) {
   std::int64_t total = 0;
@@ -50,11 +80,8 @@ std::int64_t total_granules(const SequenceLengths& lengths, Tokens granularity) 
 }
 
 CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity,
-                               const SearchOptions& options) {
-  CandidateSpace space{.stages = stages,
-                       .granularity = granularity,
-                       .limits = options.packs,
-                       .first = options.first};
+                               const SearchOptions& kept) {
+  CandidateSpace space{.stages = stages, .granularity = granularity, .kept = kept};
   for (const ReplicaShare& share : unit.replicas) {
     space.granules = std::max(space.granules, total_granules(share.lengths, granularity));
     space.sequences = std::max(space.sequences, static_cast<std::int64_t>(share.lengths.size()));
@@ -65,8 +92,8 @@ CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity,
 }
 
 std::vector<Candidate> coarse_candidates(const CandidateSpace& space) {
-  if (space.first.packs > 0) {
-    const auto packs = std::min<std::int64_t>(space.first.packs, space.granules);
+  if (space.kept.packs) {
+    const auto packs = std::min<std::int64_t>(*space.kept.packs, space.granules);
     return {first_candidate(space, static_cast<int>(packs))};
   }
   std::vector<Candidate> candidates;
@@ -91,8 +118,8 @@ std::vector<Candidate> neighbours(const Candidate& candidate, const CandidateSpa
           const bool tapered = c.fluid.taper_front > 0;
           c.fluid.packs = allowed_packs(space, factor * c.fluid.packs);
           if (c.paired) return;
-          set_taper(c, tapered ? c.fluid.taper_front : space.first.taper_per_stage * p,
-                    tapered ? c.fluid.taper : space.first.taper);
+          set_taper(c, tapered ? c.fluid.taper_front : first_taper_packs(space),
+                    tapered ? c.fluid.taper : first_taper(space));
         });
       break;
     case SearchDirection::kTaper:

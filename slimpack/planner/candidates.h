@@ -1,15 +1,32 @@
 // Candidates: the ways of cutting and running a unit that the planner compares.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/planner/search_options.h"
+#include "slimpack/planner/planner.h"
 #include "slimpack/solver/unit_cut.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
+
+/// What local search varies about a candidate, in this order.
+enum class SearchDirection : std::uint8_t {
+  kFill,        ///< whether sequences are cut to fill MicroPacks up
+  kPacks,       ///< the number of MicroPacks
+  kTaper,       ///< how MicroPacks shrink towards both ends
+  kShortAhead,  ///< short sequences ahead of the longest
+  kCuts,        ///< symmetric or asymmetric
+  kSplit,       ///< how many backwards are split
+};
+inline constexpr std::array kSearchDirections = {
+    SearchDirection::kFill,       SearchDirection::kPacks, SearchDirection::kTaper,
+    SearchDirection::kShortAhead, SearchDirection::kCuts,  SearchDirection::kSplit};
+
+/// The directions of choices that are not kept to a value.
+[[nodiscard]] std::vector<SearchDirection> free_directions(const SearchOptions& kept);
 
 struct Candidate {
   UnitCutOptions cut;
@@ -28,14 +45,14 @@ struct CandidateSpace {
   Tokens granularity{128};
   bool split = false;   ///< whether backwards may be split
   bool paired = false;  ///< whether backward runs forward's MicroPacks
-  PackLimits limits = {};
-  FirstCandidates first = {};
+  bool ring = false;    ///< whether a rank has several stages
+  SearchOptions kept = {};
 };
 [[nodiscard]] CandidateSpace candidate_space(const Unit& unit, int stages, Tokens granularity,
-                                             const SearchOptions& options);
+                                             const SearchOptions& kept);
 
-/// Candidates with one MicroPack per stage, two, four, …, fewest first; a single one where
-/// FirstCandidates::packs says how many. None depends on a memory cap, so a larger cap only adds
+/// Candidates with one MicroPack per stage, two, four, …, fewest first; a single one where the
+/// number is kept to a value. None depends on a memory cap, so a larger cap only adds
 /// choices.
 [[nodiscard]] std::vector<Candidate> coarse_candidates(const CandidateSpace& space);
 

@@ -15,7 +15,6 @@
 #include "slimpack/plan/job.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/planner/plan_limits.h"
-#include "slimpack/planner/search_options.h"
 #include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"
@@ -23,6 +22,16 @@
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
+
+/// What `slimpack sweep` keeps the search to. Absent: the search chooses.
+struct SearchOptions {
+  std::optional<int> packs = {};        ///< MicroPacks of a pass
+  std::optional<double> taper = {};     ///< of the first and last MicroPacks; 1 = none
+  std::optional<int> short_first = {};  ///< so many of the shortest sequences ahead of the longest
+  bool baselines = true;                ///< whether steps of baselines are candidates
+
+  bool operator==(const SearchOptions&) const = default;
+};
 
 /// What a planner may try.
 struct Choices {

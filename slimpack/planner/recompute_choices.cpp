@@ -11,6 +11,9 @@
 namespace slimpack {
 namespace {
 
+/// The most mixtures of the same two policies. Each is a search.
+constexpr std::int32_t kMostMixtures = 8;
+
 /// A policy in one layer: what a token keeps, and the time of all sequences in both passes.
 struct LayerPolicy {
   Recompute recompute = Recompute::kElementwise;
@@ -67,11 +70,11 @@ RecomputeByLayer mixture(const StageLayout& layout, Recompute weak, Recompute st
 }
 
 /// Numbers of layers of a stage that differ from the others, all of them or evenly spread.
-std::vector<std::int32_t> mixed_layers(const StageLayout& layout, std::int32_t mixtures_allowed) {
+std::vector<std::int32_t> mixed_layers(const StageLayout& layout) {
   std::int32_t most = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     most = std::max(most, layout.layers(StageId(s)));
-  const std::int32_t mixtures = std::min(most - 1, mixtures_allowed);
+  const std::int32_t mixtures = std::min(most - 1, kMostMixtures);
   std::vector<std::int32_t> layers;
   for (std::int32_t i = 1; i <= mixtures; ++i) layers.push_back(i * most / (mixtures + 1));
   return layers;
@@ -117,7 +120,7 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
     std::vector<LayerPolicy> hull = lower_hull(std::move(policies));
     std::ranges::reverse(hull);  // each keeps less than the one before
     for (std::size_t i = 0; i + 1 < hull.size(); ++i)
-      for (const std::int32_t n : mixed_layers(job.layout, choices.search.mixtures)) {
+      for (const std::int32_t n : mixed_layers(job.layout)) {
         RecomputeByLayer mixed = mixture(job.layout, hull[i].recompute, hull[i + 1].recompute, n);
         const auto strong =
             static_cast<double>(std::count(mixed.begin(), mixed.end(), hull[i + 1].recompute));

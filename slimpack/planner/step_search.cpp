@@ -25,6 +25,16 @@ constexpr double kMuchHeavier = 4;
 /// 24 s and 1.7 GB with one of a million, 41 s and 4.9 GB without any.
 constexpr std::size_t kManyHeld = 200'000;
 
+/// Merging is tried where a sequence is more than this share of a load, or where memory makes the
+/// heaviest unit so many times as long.
+constexpr double kHeavySequence = 0.5;
+constexpr double kMemoryHinders = 1.01;
+/// So many merged variants are searched although another one fits, and only where this share of
+/// their heaviest unit's time would be an improvement: a search seldom gains more after the first
+/// look.
+constexpr std::size_t kMergedVariants = 2;
+constexpr double kPromising = 0.99;
+
 void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
     if (out_of_time(problem.depth) || !problem.wants_need) return;
@@ -46,23 +56,21 @@ void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& r
 /// Merging pays where a sequence outweighs its replica, where memory makes the step longer, or
 /// where a unit does not fit.
 bool may_merge(const StepProblem& problem, const Variant& variant) {
-  const MergeSearch& merging = problem.choices.search.merging;
   if (!slowest(variant).best()) return true;
   const UnitSearch& unmerged = *variant.searches.front();
   const auto makespan = static_cast<double>(unmerged.best()->makespan.count());
-  if (makespan > merging.hindered * unmerged.free_makespan()) return true;
+  if (makespan > kMemoryHinders * unmerged.free_makespan()) return true;
   const PackCost work = group_costs(problem).front();
   const Tokens longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
-  return work(Slice{SequenceId(), Tokens(0), longest}) > merging.heavy * unmerged.unit().load;
+  return work(Slice{SequenceId(), Tokens(0), longest}) > kHeavySequence * unmerged.unit().load;
 }
 
 /// Whether there is no more to expect of the variant than what has been found.
-bool hopeless(const StepProblem& problem, const Variant& variant, const StepSearchResult& result) {
+bool hopeless(const Variant& variant, const StepSearchResult& result) {
   if (!result.solution) return false;
   const auto found = static_cast<double>(result.solution->makespan.count());
   const auto heaviest = static_cast<double>(makespan_of(*variant.searches.front()).count());
-  return variant.units.front().load >= found ||
-         problem.choices.search.merging.promising * heaviest >= found;
+  return variant.units.front().load >= found || kPromising * heaviest >= found;
 }
 
 /// Adds up by group size, k of 2^k, what the unit's sequences cost as they were cut, and uncut.
@@ -106,10 +114,7 @@ std::vector<PackCost> cut_group_costs(const StepProblem& problem, const StepSolu
 class StepSearch {
  public:
   StepSearch(const StepProblem& problem, const StepShares& shares)
-      : problem_(problem),
-        hinted_(problem),
-        merging_(problem.choices.search.merging),
-        shares_(shares) {
+      : problem_(problem), hinted_(problem), shares_(shares) {
     if (shares.levelled != whole()) merged_.push_back(&shares.levelled);
     for (const Assignment& assignment : std::span(shares.assignments).subspan(1))
       merged_.push_back(&assignment);
@@ -144,8 +149,8 @@ class StepSearch {
   /// notably lighter.
   [[nodiscard]] const Assignment& lightest() const {
     const auto other = std::ranges::min_element(merged_, {}, highest_load);
-    const bool notably = other != merged_.end() &&
-                         highest_load(*other) < merging_.promising * highest_load(&whole());
+    const bool notably =
+        other != merged_.end() && highest_load(*other) < kPromising * highest_load(&whole());
     return notably ? **other : whole();
   }
 
@@ -241,8 +246,8 @@ class StepSearch {
       return makespan_of(*variant.searches.front());
     });
     for (std::size_t v = 0; v < variants.size(); ++v) {
-      const bool late = v >= merging_.variants || out_of_time(problem_.depth) ||
-                        hopeless(problem_, variants[v], result_);
+      const bool late =
+          v >= kMergedVariants || out_of_time(problem_.depth) || hopeless(variants[v], result_);
       if (late && result_.solution) continue;
       search_variant(hinted_, variants[v]);
       keep_best(problem_, variants[v], result_);
@@ -254,7 +259,7 @@ class StepSearch {
     if (!result_.solution || problem_.choices.most_merged == 1) return;
     const std::vector<Assignment> assignments =
         slimpack::assignments(problem_.lengths, replica_speeds(problem_),
-                              cut_group_costs(problem_, *result_.solution), merging_.above);
+                              cut_group_costs(problem_, *result_.solution), kMergeAbove);
     std::vector<const Assignment*> others;
     for (const Assignment& assignment : assignments) others.push_back(&assignment);
     leave_out(others, result_.solution->makespan);
@@ -266,7 +271,7 @@ class StepSearch {
   void search_balanced() {
     const Assignment assignment =
         assign(problem_.lengths, replica_speeds(problem_), group_costs(problem_),
-               merging_.above.front(), exact_limits(problem_, kExactBalanceGap));
+               kMergeAbove.front(), exact_limits(problem_, kExactBalanceGap));
     if (assignment == whole() || out_of_time(problem_.depth)) return;
     Variant variant = begun(problem_, assignment);
     search_variant(problem_, variant);
@@ -275,7 +280,6 @@ class StepSearch {
 
   const StepProblem& problem_;
   StepProblem hinted_;  ///< with what was best for the first assignment as its candidates
-  const MergeSearch& merging_;
   const StepShares& shares_;
   std::vector<const Assignment*> merged_;  ///< with sequences that several replicas run
   Candidate hint_;                         ///< what was best

@@ -3,6 +3,12 @@
 #include <span>
 
 namespace slimpack {
+namespace {
+
+/// Each merge of `levelled` has to take this share off a load.
+constexpr double kLeastLevelled = 0.01;
+
+}  // namespace
 
 std::vector<double> replica_speeds(const StepProblem& problem) {
   std::vector<double> out;
@@ -20,18 +26,17 @@ std::vector<PackCost> group_costs(const StepProblem& problem) {
 }
 
 StepShares step_shares(const StepProblem& problem) {
-  const MergeSearch& merging = problem.choices.search.merging;
   const bool merges = problem.choices.most_merged > 1;
   const std::vector<double> speed = replica_speeds(problem);
   const std::vector<PackCost> groups = group_costs(problem);
-  const std::span<const double> thresholds = merging.above;
+  const std::span<const double> thresholds = kMergeAbove;
   StepShares shares;
   shares.assignments =
       assignments(problem.lengths, speed, groups, merges ? thresholds : thresholds.first(1));
   shares.levelled = shares.assignments.front();
-  if (merges && merging.levelled)
+  if (merges)
     shares.levelled =
-        levelled(problem.lengths, speed, groups, std::move(shares.levelled), merging.unlike);
+        levelled(problem.lengths, speed, groups, std::move(shares.levelled), kLeastLevelled);
   return shares;
 }
 

@@ -1,12 +1,30 @@
 // Step shares: the ways of sharing a step's sequences out that a search compares.
 #pragma once
 
+#include <array>
+#include <limits>
 #include <vector>
 
 #include "slimpack/planner/step_problem.h"
 #include "slimpack/solver/assign.h"
 
 namespace slimpack {
+
+/// A sequence is merged above so many times the least load (assign.h). Each is tried; the first
+/// stands for "never".
+inline constexpr std::array kMergeAbove = {std::numeric_limits<double>::infinity(),
+                                           2.0,
+                                           1.5,
+                                           1.2,
+                                           1.0,
+                                           0.7,
+                                           0.5,
+                                           0.35,
+                                           0.25,
+                                           0.12,
+                                           0.06,
+                                           0.03,
+                                           0.0};
 
 /// They depend on the costs little enough that all recomputations take those of the quickest.
 struct StepShares {

@@ -16,15 +16,20 @@ namespace {
 /// many, for which no useful grid has a solvable program.
 constexpr int kMostExactPacks = 8;
 
+/// Candidates of the first look at a variant's heaviest unit, and the most of them where none fits.
+constexpr int kGlance = 3;
+constexpr int kLongGlance = 8;
+
 void advance(const StepProblem& problem, UnitSearch& search) {
   report_progress(problem);
   search.advance();
 }
 
-/// Always the slowest unit goes on, until it is exhausted or enough has been looked at.
+/// Always the slowest unit goes on, until it is exhausted or enough has been looked at: in the
+/// first round one candidate beyond the first, on average over all units but the heaviest.
 void advance_slowest(const StepProblem& problem, const Variant& variant) {
-  std::int64_t left = problem.choices.search.steps_per_unit * problem.depth.effort *
-                      problem.depth.effort * static_cast<std::int64_t>(variant.units.size() - 1);
+  std::int64_t left = std::int64_t{problem.depth.effort} * problem.depth.effort *
+                      static_cast<std::int64_t>(variant.units.size() - 1);
   for (;;) {
     UnitSearch& search = slowest(variant);
     if (search.exhausted() || out_of_time(problem.depth)) return;
@@ -97,9 +102,8 @@ void explore_heaviest(const StepProblem& problem, const Variant& variant) {
 }
 
 void glance_at(const StepProblem& problem, const Variant& variant, bool found) {
-  const MergeSearch& merging = problem.choices.search.merging;
   UnitSearch& search = *variant.searches.front();
-  const auto looks = [&] { return found || search.best() ? merging.glance : merging.long_glance; };
+  const auto looks = [&] { return found || search.best() ? kGlance : kLongGlance; };
   for (int seen = 1; seen < looks(); ++seen) {
     if (search.explored() || out_of_time(problem.depth)) return;
     advance(problem, search);

@@ -26,12 +26,29 @@ std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
 
 constexpr Nanos kNever(std::numeric_limits<std::int64_t>::max());
 
+/// Memory caps for schedules of a candidate, as multiples of its own least memory. Candidates are
+/// judged under the tight one and without a cap, and under the medium one where backwards may be
+/// split and in later rounds.
+constexpr double kTightCap = 1.1;
+constexpr double kMediumCap = 2.0;
+/// The ladder: 1, 1.04, 1.04², … about 2, then on in steps of 1.2 to about 9. More memory still
+/// helps where backwards are split, and where sequences are short of many in flight.
+constexpr double kRung = 1.04;
+constexpr int kRungs = 18;
+constexpr double kHighRung = 1.2;
+constexpr int kHighestRung = kRungs + 8;
 /// With several replicas: so many candidates are on the ladder, and its rungs.
 constexpr std::size_t kMostClimbs = 6;
 constexpr int kRungsFromCap = 6;
 constexpr double kRungFromCap = 1.2;
 /// A coarse candidate that scores so much more than the best is clearly worse.
 constexpr double kClearlyWorse = 1.01;
+
+/// The k-th cap of the ladder, 0 = the least.
+Bytes rung(Bytes least, int k) {
+  return times_factor(
+      least, std::pow(kRung, std::min(k, kRungs)) * std::pow(kHighRung, std::max(0, k - kRungs)));
+}
 
 ListPolicy policy(const Candidate& candidate, const ListScheduler& scheduler, Pass first,
                   Nanos give_up_above = kNever, Nanos count_memory_below = kNever) {
@@ -62,14 +79,12 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
       unit_(unit),
       space_(candidate_space(unit, problem.job.layout.ranks(), problem.choices.granularity,
                              problem.choices.search)),
+      directions_(free_directions(problem.choices.search)),
       cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].rank)),
-      last_phase_(problem.candidates.empty() ? problem.choices.search.directions.size() *
-                                                   static_cast<std::size_t>(problem.depth.effort)
-                                             : 0) {
-  // Around a ring of stages unequal MicroPacks wait for each other, and it fills quickly anyhow.
-  if (problem.job.layout.placement.stages_per_rank() > 1 &&
-      std::ranges::count(problem.choices.search.directions, SearchDirection::kTaper) > 0)
-    space_.first.taper_per_stage = 0;
+      last_phase_(problem.candidates.empty()
+                      ? directions_.size() * static_cast<std::size_t>(problem.depth.effort)
+                      : 0) {
+  space_.ring = problem.job.layout.placement.stages_per_rank() > 1;
   space_.split = problem.cost.weight_gradient != EdgeTime();
   space_.paired = problem.paired();
   enqueue(hints);
@@ -101,7 +116,6 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
 }
 
 void UnitSearch::next_phase() {
-  const std::vector<SearchDirection>& directions = problem_.choices.search.directions;
   const bool none_fits = problem_.job.memory_cap &&
                          leanest_.score > static_cast<double>(problem_.job.memory_cap->count());
   if (!problem_.candidates.empty() && none_fits && !std::exchange(tried_coarse_, true)) {
@@ -115,7 +129,7 @@ void UnitSearch::next_phase() {
     });
     return;
   }
-  const SearchDirection direction = directions[(phase_ - 1) % directions.size()];
+  const SearchDirection direction = directions_[(phase_ - 1) % directions_.size()];
   if (in_first_round())
     enqueue(neighbours(favourite(), space_, direction));
   else
@@ -251,7 +265,6 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
     favourite.consider(trial.candidate, score);
     return score;
   };
-  const SearchCaps& caps = problem_.choices.search.caps;
   const auto run = [&](const std::vector<Bytes>& by_rank, Pass first, double give_up_above) {
     const ListPolicy how = policy(trial.candidate, scheduler, first,
                                   larger(give_up_above, best_makespan()), best_makespan());
@@ -271,12 +284,12 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
   double medium_score = 0;
   if (space_.split || problem_.depth.effort > 1) {
     auto medium =
-        run(uniform(scheduler, times_factor(least, caps.medium)), Pass::kForward, kNoLimit);
+        run(uniform(scheduler, times_factor(least, kMediumCap)), Pass::kForward, kNoLimit);
     medium_score = consider(favourites_.medium, medium->makespan);
     if (space_.split) limit += 2 * (favourites_.average.score - medium_score);
     keep(trial, std::move(medium));
   }
-  auto tight = run(uniform(scheduler, times_factor(least, caps.tight)), Pass::kForward,
+  auto tight = run(uniform(scheduler, times_factor(least, kTightCap)), Pass::kForward,
                    problem_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
   double average = kNoLimit;
   if (tight) {
@@ -292,21 +305,10 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
   const std::optional<Bytes>& cap = problem_.job.memory_cap;
   if (!cap || !counted || free_memory <= *cap) return average;
   // The highest rung below the cap: what the ladder will find at best, known early.
-  int k = highest_rung();
+  int k = kHighestRung;
   while (k >= 0 && rung(least, k) > *cap) --k;
   if (k >= 0) keep(trial, run(uniform(scheduler, rung(least, k)), Pass::kForward, 0));
   return average;
-}
-
-Bytes UnitSearch::rung(Bytes least, int k) const {
-  const SearchCaps& caps = problem_.choices.search.caps;
-  return times_factor(least, std::pow(caps.rung, std::min(k, caps.rungs)) *
-                                 std::pow(caps.high_rung, std::max(0, k - caps.rungs)));
-}
-
-int UnitSearch::highest_rung() const {
-  const SearchCaps& caps = problem_.choices.search.caps;
-  return caps.rungs + caps.high_rungs;
 }
 
 std::vector<Bytes> UnitSearch::ladder(Bytes need) const {
@@ -317,7 +319,7 @@ std::vector<Bytes> UnitSearch::ladder(Bytes need) const {
       caps.push_back(std::max(need, times_factor(*limit, std::pow(kRungFromCap, -k))));
     return caps;
   }
-  for (int k = highest_rung(); k >= 0; --k)
+  for (int k = kHighestRung; k >= 0; --k)
     if (!limit || rung(need, k) <= *limit) caps.push_back(rung(need, k));
   return caps;
 }
@@ -338,7 +340,6 @@ void UnitSearch::climb_ladder(Trial& trial) {
 
   const std::vector<Bytes> caps = ladder(need.bytes);
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
-    if (first == Pass::kForward && !problem_.choices.search.caps.forwards_first) break;
     Bytes memory(std::numeric_limits<std::int64_t>::max());
     for (const Bytes cap : caps) {
       // A schedule is the same under every cap from its own memory to the one it was made for.

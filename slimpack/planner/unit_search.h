@@ -106,9 +106,7 @@ class UnitSearch {
   void add_bytes(Trial& trial) const;
   void enqueue(const std::vector<Candidate>& candidates);
   void next_phase();
-  [[nodiscard]] bool in_first_round() const {
-    return phase_ <= problem_.choices.search.directions.size();
-  }
+  [[nodiscard]] bool in_first_round() const { return phase_ <= directions_.size(); }
   /// Result: whether it was scored, because its bound left a chance.
   bool explore(const Candidate& candidate);
   /// Schedules the trial without a cap and under some, and judges it by that. Result: the average
@@ -118,9 +116,6 @@ class UnitSearch {
   /// another with fewer, by score and without a cap; or fewer than one that is worse than another
   /// with more.
   void narrow(const Trial& trial);
-  /// The k-th cap of the ladder, 0 = the least.
-  [[nodiscard]] Bytes rung(Bytes least, int k) const;
-  [[nodiscard]] int highest_rung() const;
   /// The caps to schedule a trial under that needs so much, the highest first.
   [[nodiscard]] std::vector<Bytes> ladder(Bytes need) const;
   void climb_ladder(Trial& trial);
@@ -135,6 +130,7 @@ class UnitSearch {
   const StepProblem& problem_;
   const Unit& unit_;
   CandidateSpace space_;
+  std::vector<SearchDirection> directions_;  ///< of each round
   UnitCost cost_;
   std::deque<Candidate> queue_;
   std::size_t phase_ = 0;  ///< 0 coarse, then the directions of each round, then the ladder

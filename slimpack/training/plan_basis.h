@@ -6,7 +6,7 @@
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/planner/search_options.h"
+#include "slimpack/planner/planner.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/job_agreement.h"

@@ -75,17 +75,14 @@ TEST_F(SweepJobs, PlanWithChoicesOfTheSearchKept) {
     EXPECT_EQ(job.config.plan.solver, SolverKind::kFluid);
     const StepPlanning planning = step_planning(job.config, "run.toml");
     Choices choices = planning.choices;
-    choices.search.baselines = false;
-    choices.search.first.packs = job.at[0] == 0 ? 2 : job.at[0] == 1 ? 6 : 20;
-    choices.search.first.short_first = job.at[1] == 0 ? 0 : 3;
-    choices.search.directions = {SearchDirection::kFill, SearchDirection::kTaper,
-                                 SearchDirection::kCuts, SearchDirection::kSplit};
+    const int packs = job.at[0] == 0 ? 2 : job.at[0] == 1 ? 6 : 20;
+    choices.search = {.packs = packs, .short_first = job.at[1] == 0 ? 0 : 3, .baselines = false};
     const PlanOutcome direct = plan_step(planning.job(lengths_), lengths_, choices, planning.cost);
     const SweepPoint found = point(job);
     EXPECT_EQ(found.figures->predicted.makespan, direct.step->prediction.makespan);
     const auto most = std::max(found.figures->forward_packs, found.figures->backward_packs);
-    EXPECT_LE(static_cast<int>(most), choices.search.first.packs);
-    EXPECT_GE(2 * static_cast<int>(most), choices.search.first.packs);
+    EXPECT_LE(static_cast<int>(most), packs);
+    EXPECT_GE(2 * static_cast<int>(most), packs);
   }
 }
 

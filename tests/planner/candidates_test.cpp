@@ -29,18 +29,44 @@ TEST(Candidates, DoubleFromOnePackPerStageToTheMost) {
       .stages = 4, .granules = 1 << 20, .sequences = 1000, .longest = 1 << 19};
   const auto candidates = coarse_candidates(space);
   EXPECT_EQ(candidates.front().cut.fluid.packs, 4);
-  EXPECT_EQ(candidates.back().cut.fluid.packs, 4 * PackLimits{}.per_stage);
+  EXPECT_EQ(candidates.back().cut.fluid.packs, 4 * 256);  // 256 a stage
   for (std::size_t i = 1; i < candidates.size(); ++i)
     EXPECT_EQ(candidates[i].cut.fluid.packs, 2 * candidates[i - 1].cut.fluid.packs);
 }
 
 TEST(Candidates, HaveTheNumberThatIsAskedForBeyondAllLimits) {
   CandidateSpace space{.stages = 4, .granules = 5000, .sequences = 1000, .longest = 10};
-  space.first.packs = 4000;  // the limits allow 256 · 4
+  space.kept.packs = 4000;  // the limits allow 256 · 4
   ASSERT_EQ(coarse_candidates(space).size(), 1u);
   EXPECT_EQ(coarse_candidates(space).front().cut.fluid.packs, 4000);
   space.granules = 300;
   EXPECT_EQ(coarse_candidates(space).front().cut.fluid.packs, 300);
+}
+
+TEST(Candidates, WhatIsKeptToAValueIsNotSearched) {
+  CandidateSpace space{.stages = 4, .granules = 5000, .sequences = 1000, .longest = 10};
+  space.kept = {.taper = 0.5, .short_first = 3};
+  for (const Candidate& c : coarse_candidates(space)) EXPECT_EQ(c.cut.short_first, 3);
+  EXPECT_EQ(coarse_candidates(space).back().cut.fluid.taper, 0.5);
+  EXPECT_EQ(free_directions(space.kept),
+            (std::vector{SearchDirection::kFill, SearchDirection::kPacks, SearchDirection::kCuts,
+                         SearchDirection::kSplit}));
+  EXPECT_EQ(
+      free_directions({.packs = 7}),
+      (std::vector{SearchDirection::kFill, SearchDirection::kTaper, SearchDirection::kShortAhead,
+                   SearchDirection::kCuts, SearchDirection::kSplit}));
+  EXPECT_EQ(free_directions({.baselines = false}),
+            std::vector(kSearchDirections.begin(), kSearchDirections.end()));
+}
+
+// Around a ring unequal MicroPacks wait for each other.
+TEST(Candidates, BeginWithoutTaperAroundARingUnlessItIsAskedFor) {
+  CandidateSpace space{.stages = 4, .granules = 5000, .sequences = 1000, .longest = 10};
+  EXPECT_EQ(coarse_candidates(space).back().cut.fluid.taper_front, 2 * 4);
+  space.ring = true;
+  EXPECT_EQ(coarse_candidates(space).back().cut.fluid.taper_front, 0);
+  space.kept.taper = 0.5;
+  EXPECT_EQ(coarse_candidates(space).back().cut.fluid.taper_front, 2 * 4);
 }
 
 TEST(Candidates, TapersDoNotOverlap) {

@@ -30,11 +30,7 @@ std::size_t most_packs(const RatedPlan& step) {
 }
 
 SearchOptions with_packs(int packs) {
-  SearchOptions search;
-  search.baselines = false;
-  search.first.packs = packs;
-  std::erase(search.directions, SearchDirection::kPacks);
-  return search;
+  return {.packs = packs, .baselines = false};
 }
 
 TEST(Sweep, CombinesAllValuesTheLastAxisFastest) {
@@ -113,8 +109,7 @@ TEST(Sweep, AFreeSearchIsNoWorseThanOneThatIsKeptToANumberItTries) {
 
 TEST(Sweep, BaselinesCanBeLeftOut) {
   const Costs cost = small_cost(4);
-  SearchOptions search;
-  search.baselines = false;
+  const SearchOptions search{.baselines = false};
   int won = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Rng rng(seed);
