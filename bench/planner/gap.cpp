@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "bench/planner/jobs.h"
+#include "bench/planner/lengths.h"
 #include "bench/planner/parts.h"
-#include "bench/planner/workloads.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
 #include "slimpack/cost/layer_widths.h"

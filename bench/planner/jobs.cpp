@@ -6,33 +6,76 @@
 #include <bit>
 #include <utility>
 
-#include "bench/planner/published_cost.h"
-#include "bench/planner/workloads.h"
+#include "bench/planner/lengths.h"
 #include "slimpack/cost/memory_model.h"
 
 namespace slimpack::bench {
+namespace {
+
+/// Of a layer with h = 4096 on `tp` tensor-parallel ranks: 24·h² FLOPs per token and 4·h per causal
+/// pair forward, divided by tp and these speeds.
+struct PublishedSpeeds {
+  std::int32_t tp = 1;
+  double linear = 400e12;  ///< FLOP/s
+  double attention_forward = 400e12;
+  double attention_backward = 400e12;
+  double attention_backward_work = 2;  ///< times the forward's; linear work is 2 times it
+  double forward_overhead_us = 0;      ///< per layer and MicroPack
+  double backward_overhead_us = 0;
+};
+
+/// Costs of 32 layers. They know merging of up to `most_merged` replicas, at what it costs on H100
+/// nodes in setting B.
+Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged = 1) {
+  Costs cost;
+  cost.source = "published accounting";
+  cost.shape = read_decoder(repository_file("models/llama-2-7b.json"));
+  cost.dtype = Dtype::kBf16;
+  cost.tp = speeds.tp;
+  const auto h = static_cast<double>(cost.shape.hidden_size());
+  const double tp = speeds.tp;
+  const double per_nano = 1e-9;
+  cost.row_bytes = 34 * h / tp;
+  cost.forward.per_token = 24 * h * h / tp / (speeds.linear * per_nano);
+  cost.backward.per_token = 2 * cost.forward.per_token;
+  cost.forward.per_pair = 4 * h / tp / (speeds.attention_forward * per_nano);
+  cost.backward.per_pair =
+      speeds.attention_backward_work * 4 * h / tp / (speeds.attention_backward * per_nano);
+  cost.forward.per_pack = 1e3 * speeds.forward_overhead_us;
+  cost.backward.per_pack = 1e3 * speeds.backward_overhead_us;
+  // The weights' half of the linear work, and the launches of its products.
+  cost.weight_gradient = {cost.backward.per_pack / 4, cost.forward.per_token};
+  if (most_merged > 1)  // at the runtime's price
+    cost.merge = cost_from_hardware(cost.shape, cost.dtype, HardwareSpec{}, speeds.tp, most_merged,
+                                    kSettingBStages)
+                     .merge;
+  return cost;
+}
+
+/// The 32 layers in equal stages.
+StageLayout equal_stages(std::int32_t stages) {
+  StageLayout layout{{}, StagePlacement::looped(stages, 1)};
+  for (std::int32_t s = 0; s <= stages; ++s) layout.layer_begin.push_back(32 / stages * s);
+  return layout;
+}
+
+}  // namespace
+
+double stage_work(const Costs& cost, const SequenceLengths& lengths, std::int32_t layers) {
+  double work = 0;
+  for (const Tokens length : lengths) {
+    const auto n = static_cast<double>(length.count());
+    work += (cost.forward.per_token + cost.backward.per_token) * n +
+            (cost.forward.per_pair + cost.backward.per_pair) * n * (n + 1) / 2;
+  }
+  return work * layers;
+}
 
 Bytes activation_memory(const Costs& cost, const StageLayout& layout, std::int32_t replicas) {
   Bytes state;
   for (std::int32_t r = 0; r < layout.ranks(); ++r)
     state = std::max(state, model_state_bytes(cost, layout, r, replicas));
   return (cost.memory - state) * 95 / 100;
-}
-
-StepJob llama_job(const LlamaJob& job) {
-  constexpr std::int32_t kStages = 8;
-  constexpr Tokens kContext{65'536};
-  const Costs cost = cost_from_hardware(read_decoder(repository_file("models/llama-2-7b.json")),
-                                        Dtype::kBf16, HardwareSpec{}, 1, job.replicas);
-  const SequenceLengths lengths = log_normal_lengths(1, job.sequences, kContext);
-  StepJob out{cost,
-              {.layout = balanced_layout(cost, lengths, kStages),
-               .replicas = job.replicas,
-               .context = kContext},
-              lengths,
-              {.most_merged = job.most_merged}};
-  if (job.capped) out.job.memory_cap = activation_memory(cost, out.job.layout, job.replicas);
-  return out;
 }
 
 StepJob setting_a_job(SettingAJob job) {
@@ -44,19 +87,15 @@ StepJob setting_a_job(SettingAJob job) {
   return out;
 }
 
-Costs setting_b_cost() {
-  return published_cost({.tp = 8,
-                         .linear = 600e12,
-                         .attention_forward = 341e12,
-                         .attention_backward = 250e12,
-                         .attention_backward_work = 2.5,
-                         .forward_overhead_us = 60,
-                         .backward_overhead_us = 120},
-                        kSettingBReplicas);
-}
-
 StepJob setting_b_job(const DrawnLengths& lengths) {
-  StepJob out{setting_b_cost(),
+  StepJob out{published_cost({.tp = 8,
+                              .linear = 600e12,
+                              .attention_forward = 341e12,
+                              .attention_backward = 250e12,
+                              .attention_backward_work = 2.5,
+                              .forward_overhead_us = 60,
+                              .backward_overhead_us = 120},
+                             kSettingBReplicas),
               {.layout = equal_stages(kSettingBStages),
                .replicas = kSettingBReplicas,
                .context = lengths.context},
@@ -66,25 +105,6 @@ StepJob setting_b_job(const DrawnLengths& lengths) {
   const double rows = 1.5 * static_cast<double>(longest.count()) + 4096;
   const std::int32_t layers = out.job.layout.layers(StageId(0));
   out.job.memory_cap = Bytes(static_cast<std::int64_t>(rows * out.cost.row_bytes * layers));
-  return out;
-}
-
-Costs h100_cost(std::string_view model) {
-  return grid_cost(model, {});
-}
-
-StepJob h100_job(const Costs& cost, const DrawnLengths& drawn) {
-  const SequenceLengths lengths = log_normal_lengths(drawn.seed, drawn.sequences, drawn.context);
-  StepJob out{cost,
-              {.layout = balanced_layout(cost, lengths, kH100Stages),
-               .replicas = kH100Replicas,
-               .context = drawn.context},
-              lengths,
-              {.most_merged = kH100Replicas,
-               .backward = BackwardKind::kSplit,
-               .recompute = known_recomputations(cost),
-               .mixed_recompute = true}};
-  out.job.memory_cap = activation_memory(cost, out.job.layout, kH100Replicas);
   return out;
 }
 

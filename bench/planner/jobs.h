@@ -25,16 +25,14 @@ struct StepJob {
 [[nodiscard]] Bytes activation_memory(const Costs& cost, const StageLayout& layout,
                                       std::int32_t replicas);
 
-/// Llama-2 7B in bf16 with the default hardware figures, tp 1, 8 stages, log-normal lengths of seed
-/// 1 truncated at 65,536, without recomputation.
-struct LlamaJob {
-  std::size_t sequences = 512;
-  std::int32_t replicas = 8;
-  std::int32_t most_merged = 1;
-  bool capped = false;  ///< at activation_memory
-};
-[[nodiscard]] StepJob llama_job(const LlamaJob& job);
+/// Forward and backward of these sequences uncut on a stage of so many layers, in nanoseconds,
+/// without what MicroPacks cost by themselves.
+[[nodiscard]] double stage_work(const Costs& cost, const SequenceLengths& lengths,
+                                std::int32_t layers);
 
+/// Settings A and B have the accounting of published comparisons: FLOPs over speeds, 34·h bytes of
+/// activations per token and layer, no communication, no head.
+///
 /// Setting A: one replica of 4 stages of 8 layers, h = 4096, packs of 65,536 tokens; linear work,
 /// attention and backward at 400 TFLOP/s, and 60 and 120 µs per layer and MicroPack or nothing.
 struct SettingAJob {
@@ -60,23 +58,13 @@ struct DrawnLengths {
 /// 4,096) tokens per stage. Sequences may be merged over up to 8 replicas, backwards split.
 inline constexpr std::int32_t kSettingBStages = 4;
 inline constexpr std::int32_t kSettingBReplicas = 8;
-[[nodiscard]] Costs setting_b_cost();
 [[nodiscard]] StepJob setting_b_job(const DrawnLengths& lengths);
-
-/// A model of models/ on H100 nodes, tp 8 × pp 4 × dp 8, with the memory that it leaves;
-/// sequences may be merged over up to 8 replicas, backwards split, and layers recompute what they
-/// like. Nothing is offloaded: what is compared is planning.
-inline constexpr std::int32_t kH100Tensor = 8;
-inline constexpr std::int32_t kH100Stages = 4;
-inline constexpr std::int32_t kH100Replicas = 8;
-[[nodiscard]] Costs h100_cost(std::string_view model);
-[[nodiscard]] StepJob h100_job(const Costs& cost, const DrawnLengths& drawn);
 
 /// Ranks: tp tensor-parallel ranks on each of pp stages of dp replicas.
 struct Grid {
-  std::int32_t tp = kH100Tensor;
-  std::int32_t pp = kH100Stages;
-  std::int32_t dp = kH100Replicas;
+  std::int32_t tp = 8;
+  std::int32_t pp = 4;
+  std::int32_t dp = 8;
 
   bool operator==(const Grid&) const = default;
 };

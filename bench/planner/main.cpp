@@ -20,11 +20,11 @@ struct Part {
   void (*run)(const BenchOptions& options, Report& report);
 };
 
-constexpr Part kParts[] = {{"a", run_setting_a},         {"b", run_setting_b},
-                           {"stages", run_stages},       {"vocabulary", run_vocabulary},
-                           {"exchange", run_exchange},   {"speed", run_speed},
-                           {"simulator", run_simulator}, {"gap", run_gap},
-                           {"planning", run_planning},   {"baselines_tuned", run_baselines_tuned},
+constexpr Part kParts[] = {{"a", run_setting_a},
+                           {"b", run_setting_b},
+                           {"gap", run_gap},
+                           {"planning", run_planning},
+                           {"baselines_tuned", run_baselines_tuned},
                            {"layouts", run_layouts}};
 
 struct Arguments {
@@ -65,9 +65,8 @@ int main(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::IsMember(arguments.parts))
       ->capture_default_str();
-  app.add_option(
-         "--repetitions", arguments.options.repetitions,
-         "Times of parts a, speed and simulator are medians of so many, of planning the best")
+  app.add_option("--repetitions", arguments.options.repetitions,
+                 "Times of part a are medians of so many, of planning the best")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--effort", arguments.options.effort, "Rounds of our planner's local search")
@@ -94,9 +93,6 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--lengths", arguments.options.lengths, "Real lengths, one a line")
       ->capture_default_str();
-  app.add_option("--before", arguments.options.before,
-                 "JSON of an earlier run, with whose steps part planning compares its own")
-      ->check(CLI::ExistingFile);
   app.add_option("--cases", arguments.options.cases,
                  "Part planning takes those with this in their names alone");
   app.add_option("--json", arguments.json, "Write all figures here");

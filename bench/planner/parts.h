@@ -20,9 +20,7 @@ struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
   std::int32_t effort = 1;        ///< of our planner (Choices)
   std::filesystem::path lengths;  ///< real lengths for setting A and part planning
-  /// JSON of an earlier run, with whose makespans part planning compares its own; may be empty.
-  std::filesystem::path before;
-  std::string cases;  ///< part planning takes those with this in their names alone
+  std::string cases;              ///< part planning takes those with this in their names alone
   /// What plans of part gap may compute again: a policy for all layers, "uniform" = any one policy
   /// for all, "auto" = any, by layer.
   std::string recompute = "elementwise";
@@ -36,18 +34,8 @@ struct BenchOptions {
 void run_setting_a(const BenchOptions& options, Report& report);
 /// Setting B: 32 ranks in 8 replicas; how far from the ideal step.
 void run_setting_b(const BenchOptions& options, Report& report);
-/// Settings A and B with several stages a rank.
-void run_stages(const BenchOptions& options, Report& report);
-/// Models of many words on H100, their vocabulary on the ends of the pipeline and spread over it.
-void run_vocabulary(const BenchOptions& options, Report& report);
-/// Long documents on H100, with and without context exchange.
-void run_exchange(const BenchOptions& options, Report& report);
-/// How long planning takes.
-void run_speed(const BenchOptions& options, Report& report);
 /// Planning time beside the step that is planned, on clusters and for large steps; all options on.
 void run_planning(const BenchOptions& options, Report& report);
-/// How many actions a second the simulator rates.
-void run_simulator(const BenchOptions& options, Report& report);
 /// How far plans of all kinds of jobs are from the lower bound, and whether all are correct.
 void run_gap(const BenchOptions& options, Report& report);
 /// Models on 256 H100 as tp 8 × pp 4 × dp 8, against every baseline, tuned. JSON list

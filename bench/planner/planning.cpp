@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "bench/planner/cluster_lists.h"
+#include "bench/planner/jobs.h"
+#include "bench/planner/lengths.h"
 #include "bench/planner/parts.h"
-#include "bench/planner/workloads.h"
-#include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
-#include "slimpack/base/json_fields.h"
 #include "slimpack/base/table.h"
 
 namespace slimpack::bench {
@@ -34,16 +31,35 @@ constexpr std::array kLargeSteps = {LargeStep{4096, {1, 8, 64}, 0.3},
                                     LargeStep{100'000, {1, 4, 1250}, 10}};
 constexpr Tokens kLargeContext{65'536};
 
-/// By name of the case; empty without a file.
-std::map<std::string, double> makespans_of(const std::filesystem::path& file) {
-  std::map<std::string, double> makespans;
-  if (file.empty()) return makespans;
-  const nlohmann::json json = parse_json(read_file(file, "figures"), file.string());
-  for (const nlohmann::json& one : JsonFields(json, file.string()).array("cases")) {
-    const JsonFields fields(one, file.string());
-    if (fields.has("makespan_ns")) makespans[fields.text("name")] = fields.number("makespan_ns");
-  }
-  return makespans;
+/// The lengths of a step, with a name for tables.
+struct LengthList {
+  std::string name;
+  SequenceLengths lengths;
+};
+
+constexpr std::size_t kClusterSequences = 512;
+constexpr Tokens kClusterContext{262'144};
+
+/// Four lists of kClusterSequences lengths, truncated at kClusterContext: the first real ones of
+/// `file`; ln(length) ~ N(6.5, 1.3²) with three of 100,000 to 250,000 tokens; ln(length) ~
+/// N(7, 1.6²); Pareto as in lengths.h. Throws InvalidInput as real_lengths.
+std::vector<LengthList> cluster_lists(const std::filesystem::path& file) {
+  SequenceLengths with_long = log_normal_lengths(1, kClusterSequences - 3, kClusterContext,
+                                                 {.mean_of_log = 6.5, .deviation_of_log = 1.3});
+  with_long.insert(with_long.end(), {Tokens(100'000), Tokens(170'000), Tokens(250'000)});
+  return {{"real", real_lengths(file, kClusterSequences, kClusterContext)},
+          {"three-long", std::move(with_long)},
+          {"log-normal", log_normal_lengths(1, kClusterSequences, kClusterContext,
+                                            {.mean_of_log = 7.0, .deviation_of_log = 1.6})},
+          {"pareto", pareto_lengths(1, kClusterSequences, kClusterContext)}};
+}
+
+/// Every layout of 256 ranks with tp and pp of 1, 2, 4 or 8.
+std::vector<Grid> cluster_layouts() {
+  std::vector<Grid> layouts;
+  for (const std::int32_t tp : {1, 2, 4, 8})
+    for (const std::int32_t pp : {1, 2, 4, 8}) layouts.push_back({tp, pp, 256 / (tp * pp)});
+  return layouts;
 }
 
 double peak_gigabytes() {
@@ -57,18 +73,13 @@ class Planning {
   Planning(const BenchOptions& options, Report& report)
       : options_(options),
         report_(report),
-        before_(makespans_of(options.before)),
         lists_(cluster_lists(options.lengths)),
         progress_("planning", static_cast<std::int64_t>(kModels.size() * lists_.size() *
                                                             cluster_layouts().size() +
                                                         kLargeSteps.size())),
-        table_({{"case", Align::kLeft},
-                {"step"},
-                {"planned in"},
-                {"processor"},
-                {"share"},
-                {"gap"},
-                {"÷ before"}}) {}
+        table_(
+            {{"case", Align::kLeft}, {"step"}, {"planned in"}, {"processor"}, {"share"}, {"gap"}}) {
+  }
 
   void run() {
     for (const char* model : kModels)
@@ -90,9 +101,6 @@ class Planning {
         {"planning: peak memory in GB", peak_gigabytes(), Goal::Sense::kAtMost, 2, Unit::kRatio});
     report_.add_goal({"planning: broken rules", static_cast<double>(violations_),
                       Goal::Sense::kAtMost, 0, Unit::kCount});
-    if (compared_ == 0) return;
-    report_.add_goal({fmt::format("planning: makespan ÷ before, mean of {}", compared_),
-                      ratios_ / compared_, Goal::Sense::kAtMost, 1, Unit::kRatio});
   }
 
  private:
@@ -135,23 +143,16 @@ class Planning {
     nlohmann::json more{{"best_planning_seconds", seconds},
                         {"processor_seconds", step.processor_seconds}};
     if (!step.step) {
-      table_.add_row({name, "!", text_of(seconds, Unit::kSeconds), "", "", "", ""});
+      table_.add_row({name, "!", text_of(seconds, Unit::kSeconds), "", "", ""});
       report_.add(name, step, more);
       return std::nullopt;
     }
     violations_ += violations(*step.step, job.cost, job.job.memory_cap).size();
     const double makespan = to_seconds(step.figures.makespan);
-    const auto before = before_.find(name);
-    std::string ratio;
-    if (before != before_.end()) {
-      ++compared_;
-      ratios_ += makespan * 1e9 / before->second;
-      ratio = fmt::format("{:.4f}", makespan * 1e9 / before->second);
-    }
     table_.add_row({name, text_of(makespan, Unit::kSeconds), text_of(seconds, Unit::kSeconds),
                     text_of(step.processor_seconds, Unit::kSeconds),
                     text_of(seconds / makespan, Unit::kShare),
-                    text_of(step.figures.gap, Unit::kShare), ratio});
+                    text_of(step.figures.gap, Unit::kShare)});
     more["share_of_step"] = seconds / makespan;
     more["recompute"] = describe(step.step->plan.recompute);
     more["baseline"] = step.step->baseline;
@@ -162,7 +163,6 @@ class Planning {
 
   const BenchOptions& options_;
   Report& report_;
-  std::map<std::string, double> before_;
   std::vector<LengthList> lists_;
   PartProgress progress_;
   Table table_;
@@ -170,8 +170,6 @@ class Planning {
   double worst_seconds_ = 0;
   double worst_gap_ = 0;
   std::size_t violations_ = 0;
-  double ratios_ = 0;
-  int compared_ = 0;
 };
 
 }  // namespace

@@ -70,12 +70,6 @@ RatedStep rated(const Baseline& baseline, const StepJob& step) {
   return out;
 }
 
-std::vector<std::string> step_cells(const RatedStep& rated) {
-  return {human_duration(rated.figures.makespan),
-          fmt::to_string(rated.step->plan.layout.placement.stages_per_rank()),
-          text_of(rated.figures.bubble, Unit::kShare)};
-}
-
 std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,
                                     const std::optional<Bytes>& cap) {
   std::vector<std::string> lines = check_plan(step.plan);

@@ -46,9 +46,6 @@ struct RatedStep {
 /// The baseline's step, tuned. It may hold more than the job's memory cap.
 [[nodiscard]] RatedStep rated(const Baseline& baseline, const StepJob& step);
 
-/// Cells of a table: makespan, stages a rank, bubble. REQUIRES: there is a step.
-[[nodiscard]] std::vector<std::string> step_cells(const RatedStep& rated);
-
 /// Everything that is wrong with the step by checks of their own: its plan, its schedules, and the
 /// most that any rank holds in any timing against the cap. One line each.
 [[nodiscard]] std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,

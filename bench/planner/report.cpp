@@ -15,8 +15,6 @@ std::string text_of(double figure, Unit unit) {
       return fmt::format("{:.3f}", figure);
     case Unit::kSeconds:
       return human_duration(from_seconds(figure));
-    case Unit::kRate:
-      return human_count(figure) + "/s";
     case Unit::kCount:
       return fmt::format("{:.0f}", figure);
   }

@@ -11,8 +11,8 @@
 
 namespace slimpack::bench {
 
-/// How a figure is written: 0.0123 as "1.23%", "0.0123" or "12.3 ms", "10.4 M/s" or "12".
-enum class Unit : std::uint8_t { kShare, kRatio, kSeconds, kRate, kCount };
+/// How a figure is written: 0.0123 as "1.23%", "0.0123" or "12.3 ms" or "12".
+enum class Unit : std::uint8_t { kShare, kRatio, kSeconds, kCount };
 [[nodiscard]] std::string text_of(double figure, Unit unit);
 
 /// A figure that is aimed at.

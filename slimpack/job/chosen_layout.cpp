@@ -9,7 +9,7 @@
 namespace slimpack {
 namespace {
 
-/// Steps went on getting shorter up to a stage for each layer (bench/planner, part "stages").
+/// By overheads alone, without links, steps go on getting shorter up to a stage for each layer.
 constexpr std::int32_t kStagesPerRank[] = {1, 2, 4, 8};
 
 }  // namespace

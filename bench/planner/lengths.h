@@ -1,4 +1,4 @@
-// Workloads: the lengths of one step, real or drawn from a seed, the same on every machine.
+// Lengths of one step, real or drawn from a seed, the same on every machine.
 #pragma once
 
 #include <cstdint>

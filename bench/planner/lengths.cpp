@@ -1,4 +1,4 @@
-#include "bench/planner/workloads.h"
+#include "bench/planner/lengths.h"
 
 #include <algorithm>
 #include <cmath>
