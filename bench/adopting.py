@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each depth of adopting SlimPack is worth, in simulated seconds of one step
+"""The worth of each depth of adopting SlimPack, in simulated seconds of one step
 (docs/adopting.md).
 
 Two jobs train the same real documents at a context of 131,072 on H100s: one without a pipeline, one

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One training step of real documents on two processes over Gloo: slimpack.torch.pipeline beside
-torch.distributed.pipelining, in turn. The same Hugging Face model, weights, documents and full
-recomputation.
+torch.distributed.pipelining, in turn. Both train the same Hugging Face model, weights and
+documents, with full recomputation.
 
     .venv/bin/python bench/any_model.py                  # Llama, as bench/end_to_end; over an hour
     .venv/bin/python bench/any_model.py --model moe      # a small mixture of experts

@@ -42,7 +42,7 @@ struct Arguments : StepOptions {
 /// Durations of what all ranks run at the same time, by half of a tick, then by rank.
 using Halves = std::map<Ticks::Half, std::vector<double>>;
 
-/// Of each turn, the sum over halves in which all ranks run.
+/// By turn, the sums over the halves in which all ranks run.
 struct TickTimes {
   std::vector<double> slowest, mean;  ///< seconds, by turn
 };

@@ -1,10 +1,9 @@
 // One training step of real documents three ways in one run: one rank with whole documents, two
 // rank threads with fixed packing under 1F1B, two rank threads with sliced MicroPacks. Prints the
 // parallel efficiency T1 / (ranks · T2) of both, the predictions beside the measurements, and where
-// the time went; on request the time of Hugging Face's layers on one rank, taken in turn. What
-// others do to the machine meanwhile shows as "stolen", processor time that a hypervisor gave to
-// them, and is mostly left out where the steps are replayed with every action at its median over
-// the repetitions.
+// the time went; on request the time of Hugging Face's layers on one rank, taken in turn. Other
+// machines' work shows as "stolen", processor time that a hypervisor gave to them, and is mostly
+// left out where the steps are replayed with every action at its median over the repetitions.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -91,7 +91,7 @@ RatedPlan planned(const SequenceLengths& lengths, const Costs& cost, PlannerKind
   return *std::move(outcome.step);
 }
 
-/// What a Python program beside this one prints of the job.
+/// The figures of the job that a Python program beside this one prints.
 nlohmann::json from_python(const Arguments& a, const SequenceLengths& lengths,
                            const std::string& program, const std::string& options) {
   nlohmann::json request{{"model", a.model},

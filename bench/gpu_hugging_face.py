@@ -9,11 +9,11 @@ FlashAttention's variable-length kernel inside each document, so nothing is padd
 not see each other. AdamW is fused. Layers are recomputed only if a step does not fit otherwise. A step
 is forward and backward of every pack and the update.
 
-As it comes, parameters are fp32 and computed with in bf16 (autocast), attention is FlashAttention-2,
+Without --tuned, parameters are fp32 and computed with in bf16 (autocast), attention is FlashAttention-2,
 and the loss takes HEAD_ROWS tokens at a time, so that logits fit. Tuned, parameters are bf16, and so are
 their gradients and AdamW's moments, which is less exact than SlimPack's fp32; norms, SwiGLU, rope and loss
-are Liger's kernels, and attention is the newest implementation that torch can activate. What of these
-is not there is left out; "way" says what was used.
+are Liger's kernels, and attention is the newest implementation that torch can activate. Parts that are not
+there are left out; "way" says what was used.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-// What bench/gpu found, for people.
+// Reports bench/gpu's figures to people.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

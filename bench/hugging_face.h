@@ -8,7 +8,7 @@
 
 namespace slimpack {
 
-/// Which step of bench/torch_pipelining.py to run: its documents are those of bench/documents.h.
+/// The step that bench/torch_pipelining.py runs: its documents are those of bench/documents.h.
 struct HuggingFaceStep {
   std::string python;  ///< interpreter that has torch and transformers
   Tokens context;

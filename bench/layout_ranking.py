@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Whether `slimpack layout` ranks layouts as they train: six layouts of four ranks on this machine.
 
-Costs are profiled for every tp. The layout search rates every tp x pp x dp over the first steps of a
-run. Each layout then trains these steps in virtual time, that is as if every rank had a core of its
-own. Prints the mean predicted and measured step by layout, and Kendall's tau of the two orders. What a
-shared machine adds is never negative, so the fastest of a step's repetitions counts; they come in turn.
-The documents are the Python standard library's source files. In a step of 8,192 tokens one of them often
-outweighs a replica's share, and cuts lie far apart, so that the layouts differ by more than a measurement.
+Costs are profiled for every tp. The layout search rates every tp x pp x dp over the first steps of a run.
+Each layout then trains these steps in virtual time, that is as if every rank had a core of its own. Prints
+the mean predicted and measured step by layout, and Kendall's tau of the two orders. A shared machine only
+adds time, so the fastest of a step's repetitions counts; they come in turn. The documents are the Python
+standard library's source files. In a step of 8,192 tokens one of them often outweighs a replica's share,
+and cuts lie far apart, so that the layouts differ by more than a measurement.
 
     .venv/bin/python bench/layout_ranking.py   # three minutes on two cores
 """
@@ -86,7 +86,7 @@ class Bench:
 
 
 def kendall_tau(first, second):
-    """Of two lists without ties: (pairs in the same order − pairs in the other) ÷ pairs."""
+    """Kendall's τ of two lists without ties: (pairs in the same order − pairs in the other) ÷ pairs."""
     pairs = list(itertools.combinations(range(len(first)), 2))
     same = sum((first[a] < first[b]) == (second[a] < second[b]) for a, b in pairs)
     return (2 * same - len(pairs)) / len(pairs)

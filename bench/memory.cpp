@@ -1,6 +1,6 @@
 // Peak memory of a pipeline that has several long documents in flight: fixed packing under 1F1B,
-// which holds whole documents, beside our plan under a cap in proportion to what that holds. Both
-// are run; peaks are measured. Random tokens: neither plan looks at them.
+// which holds whole documents, beside our plan under a cap in proportion to the peak of fixed
+// packing. Both are run; peaks are measured. Random tokens: neither plan looks at them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -56,7 +56,7 @@ StepTokens random_tokens(const Arguments& a, std::int64_t vocab_size) {
   return make_step_tokens(documents, vocab_size);
 }
 
-/// What a plan holds on its worst stage.
+/// A plan's step: the bytes of its worst stage, and its time.
 struct Outcome {
   std::string name;
   Bytes predicted, measured;

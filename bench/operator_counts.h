@@ -23,16 +23,17 @@ struct OperatorUse {
 /// Launches of the calling thread since it began, by operator's name.
 using OperatorCounts = std::map<std::string, OperatorUse>;
 
-/// From now on counts, on all threads, what is dispatched on tensors of the device. Of nested calls
-/// the outermost counts that has a kernel of its own: not what is composed of other operators, and
-/// nothing that a kernel calls. Views, allocations and what only looks at a tensor launch nothing.
-/// One kernel of libtorch may be several of the device's (a product and its split sums, say).
+/// From now on counts, on all threads, what is dispatched on tensors of the device. Among nested
+/// calls the outermost one with a kernel of its own counts. Operators that are composed of others
+/// do not count, nor does anything that a kernel calls. Views, allocations and what only looks at a
+/// tensor launch nothing. One kernel of libtorch may be several of the device's (a product and its
+/// split sums, say).
 void count_operators(at::Device device);
 
 [[nodiscard]] const OperatorCounts& counts_of_thread();
 [[nodiscard]] std::int64_t launches_of(const OperatorCounts& counts);
 
-/// What `later` has beyond `earlier`, without zeros.
+/// The counts that `later` has beyond `earlier`, without zeros.
 [[nodiscard]] OperatorCounts difference(const OperatorCounts& later, const OperatorCounts& earlier);
 
 }  // namespace slimpack

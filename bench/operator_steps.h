@@ -32,13 +32,13 @@ struct OperatorCase {
   bool processes = false;  ///< whether ranks exchange messages as processes do; else threads
 };
 
-/// What a rank has asked for so far.
+/// The requests of a rank so far.
 struct Moment {
   OperatorCounts operators;
   testing::ThreadCalls calls;
 };
 
-/// By rank, before each of its actions.
+/// The requests of each rank before each of its actions.
 using Moments = std::map<std::int32_t, std::vector<Moment>>;
 
 /// Runs a step of the model with `layers` layers and a MicroPack a pass for each of `c.lengths`.

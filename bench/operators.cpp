@@ -34,7 +34,7 @@ struct Arguments {
 
 constexpr std::int64_t kFewLayers = 1, kMoreLayers = 3;
 
-/// What a layer asks for in a pass.
+/// The operators and allocations of a layer in a pass.
 struct LayerCost {
   OperatorCounts operators;
   double allocations = 0;
@@ -43,7 +43,8 @@ struct LayerCost {
   }
 };
 
-/// Of a slice with a prefix where the case is sliced: the second forward, the first backward.
+/// The cost of a slice. Where the case is sliced, the slice has a prefix: the second forward, the
+/// first backward.
 LayerCost layer_cost(const OperatorCase& c, Pass pass) {
   const std::size_t index =
       c.sliced ? (pass == Pass::kForward ? 1 : 2) : (pass == Pass::kForward ? 0 : 1);
@@ -54,13 +55,14 @@ LayerCost layer_cost(const OperatorCase& c, Pass pass) {
               (kMoreLayers - kFewLayers)};
 }
 
-/// Of the rank that waits most, by action, on three stages where it has neighbours on both sides.
+/// Waits per action of the rank that waits most, on three stages, where it has neighbours on both
+/// sides.
 double waits_per_action(OperatorCase c, bool processes) {
   c.stages = kMoreLayers;
   c.processes = processes;
   double most = 0;
   for (const auto& [rank, moments] : count_step(c, kMoreLayers)) {
-    // What a step begins with is the first action's, and no action's.
+    // Waits at the beginning of a step count for the first action, and belong to no action.
     const std::int64_t waits = moments.back().calls.waits - moments[1].calls.waits;
     most = std::max(most, static_cast<double>(waits) / static_cast<double>(moments.size() - 2));
   }

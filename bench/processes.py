@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Two ranks of one machine as two processes over Gloo, and as two threads of one process.
 
-The same configuration, documents, plans and bits both ways, in turn. Steps hold different documents,
-so a step is compared with itself; and what a shared machine adds is never negative, so the fastest of
-its repetitions counts. Prints the median step and the median ratio, by grid. The documents are the
-Python standard library's source files.
+Both ways have the same configuration, documents, plans and bits, in turn. Steps hold different
+documents, so a step is compared with itself; and what a shared machine adds is never negative, so the
+fastest of its repetitions counts. Prints the median step and the median ratio, by grid. The documents
+are the Python standard library's source files.
 
     .venv/bin/python bench/processes.py   # pp 2, dp 2 and tp 2; about ten minutes on two cores
     .venv/bin/python bench/processes.py --grid pp=2 --repetitions 1
@@ -71,7 +71,7 @@ class Bench:
               self.folder / f"{grid}.json"])
 
     def seconds(self, way, grid, repetition):
-        """Of every step that counts."""
+        """The seconds of every step that counts."""
         output = self.folder / f"{grid}-{way}-{repetition}"
         arguments = [CONFIG, *self.common(grid),
                      *settings(cost_file=self.folder / f"{grid}.json", train_steps=self.steps,

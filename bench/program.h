@@ -1,4 +1,4 @@
-// What the benchmarks' programs have in common.
+// The frame that the benchmarks' programs share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,7 @@
 namespace slimpack {
 
 /// Parses the command line and runs the benchmark. Returns the exit code: 0; 2 for bad input, 1 for
-/// what else goes wrong, after one line on stderr that begins with the app's name.
+/// any other failure, after one line on stderr that begins with the app's name.
 int run_benchmark(CLI::App& app, int argc, char** argv, const std::function<void()>& run);
 
 }  // namespace slimpack

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What planning through Python costs beside the program: the same step both ways, in turn.
+"""The cost of planning through Python beside the program: the same step both ways, in turn.
 
 The program's time is what its --json says of planning alone; Python's is that of Job.plan, with the array
 handed over. Prints both medians and their ratio.

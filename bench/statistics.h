@@ -40,8 +40,8 @@ struct RankedPairs {
 /// All pairs of a group. Cost: O(n²).
 [[nodiscard]] RankedPairs ranked_pairs(std::span<const Compared> group);
 
-/// How much longer than the shortest measurement that of the least prediction is: 0.05 = 5%. Of
-/// several least predictions the first counts. REQUIRES: group is not empty.
+/// How much longer than the shortest measurement that of the least prediction is: 0.05 = 5%. If
+/// several predictions are least, the first counts. REQUIRES: group is not empty.
 [[nodiscard]] double choice_loss(std::span<const Compared> group);
 
 /// Seconds by way and turn, of ways that were measured in the same turns.

@@ -11,7 +11,8 @@ class StolenTime {
  public:
   StolenTime() : start_(read()) {}
 
-  /// Of all processors together, in steps of 10 ms; 0 where the system does not tell.
+  /// The stolen time of all processors together, in steps of 10 ms; 0 where the system does not
+  /// tell.
   [[nodiscard]] Nanos total() const { return read() - start_; }
 
  private:

@@ -61,7 +61,7 @@ class Batch:
         return len(self.packs)
 
     def warmup(self, cut=256):
-        """The same micro-batches with documents of at most `cut` tokens: same shapes, little attention."""
+        """These micro-batches with documents of at most `cut` tokens: same shapes, little attention."""
         batch = copy.copy(self)
         batch.packs = []
         for pack in self.packs:
@@ -104,7 +104,7 @@ def pack_bfd(pieces, capacity):
 
 
 def pack_balanced(pieces, capacity):
-    """As many packs as best-fit makes, of about equal cost: the longest document first, each into the
+    """Packs of about equal cost, as many as best-fit makes: the longest document first, each into the
     cheapest pack so far."""
     packs = [Pack([]) for _ in pack_bfd(pieces, capacity)]
     for piece in sorted(pieces, key=len, reverse=True):

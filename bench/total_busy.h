@@ -5,7 +5,7 @@
 
 namespace slimpack {
 
-/// Of all ranks together.
+/// The busy time of all ranks together.
 [[nodiscard]] inline Nanos total_busy(const TimelineMetrics& metrics) {
   Nanos busy{0};
   for (const RankMetrics& rank : metrics.ranks) busy += rank.busy;

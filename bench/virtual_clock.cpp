@@ -191,7 +191,7 @@ class Bench {
             {"stolen_seconds", stolen}};
   }
 
-  /// Of the last rank.
+  /// The last rank's busy time ÷ the mean over ranks.
   static double last_busy_over_mean(const TimelineMetrics& metrics) {
     double sum = 0;
     for (const RankMetrics& rank : metrics.ranks) sum += to_seconds(rank.busy);
@@ -237,7 +237,7 @@ std::vector<double> turns_of(const nlohmann::json& a, const nlohmann::json& b, c
                  factor);
 }
 
-/// As many ranks as there are cores, by both clocks.
+/// Runs as many ranks as there are cores, by both clocks.
 nlohmann::json compare_clocks(const StepOptions& a) {
   Table table = result_table();
   const Layout two{.pp = 2};
@@ -263,7 +263,7 @@ nlohmann::json compare_clocks(const StepOptions& a) {
           {"cases", both}};
 }
 
-/// What slices cost: two ranks in virtual time beside one that runs the documents whole.
+/// Measures the cost of slices: two ranks in virtual time beside one that runs the documents whole.
 nlohmann::json compare_slices(const StepOptions& a) {
   Table table = result_table();
   const nlohmann::json cases =

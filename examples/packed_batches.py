@@ -35,7 +35,7 @@ def parse():
 
 
 class Documents(torch.utils.data.Dataset):
-    """Those of a dataset that a micro-batch can hold."""
+    """The documents of a dataset that a micro-batch can hold."""
 
     def __init__(self, prefix, max_tokens):
         self.dataset = slimpack.IndexedDataset.open(prefix)

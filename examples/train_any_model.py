@@ -48,7 +48,8 @@ def parse():
 
 
 def job_of(config, replicas, options):
-    """What steps are planned for: without --hardware, with what the layers take where this runs."""
+    """The job that steps are planned for: without --hardware, with the times that the layers take
+    where this runs."""
     settings = dict(parallel={"pp": options.stages, "dp": replicas}, context=options.context,
                     dtype=options.dtype, backward="whole", most_merged=1)
     if options.hardware:  # which knows other ways to compute again than this runtime

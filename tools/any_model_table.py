@@ -20,7 +20,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "any-model.md"
 BEGIN, END = "<!-- table of tools/any_model_table.py -->\n", "<!-- end of table -->\n"
 EXACT = "exact"
 _ROPE = {"rope_type": "default", "rope_theta": 10000.0}
-# What published models have and the default configurations of transformers lack.
+# Settings that published models have and that the default configurations of transformers lack.
 SUPPLIED = {
     "cohere_compass_text": {
         "rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
@@ -46,7 +46,7 @@ def families():
 
 
 def result_of(family):
-    """What the table says of a family."""
+    """The table's word for a family."""
     try:
         report = check(_config_of(family))
     except InvalidInput as refusal:

@@ -46,14 +46,15 @@ LAYER_OF = {room: layer for layer, rooms in enumerate(LAYERS) for room in rooms}
 # Whole houses of rooms: their files lie in the rooms, never beside them.
 HOUSES = {"packflow"}
 
-# The runtime executes plans and never makes them, and what plans does so without the runtime, although
-# these rooms lie below.
+# The runtime executes plans and never makes them, and rooms that plan do so without the runtime,
+# although these rooms lie below.
 HIDDEN_FROM = {"packflow": {"solver", "baselines", "sim"}, "planner": {"packflow"},
                "job": {"packflow"}, "report": {"packflow"}, "run": {"packflow"}}
 
 # Folders whose files may include every room; only what is below slimpack/ is layered.
 OPEN_FOLDERS = ["apps", "tests", "bench", "python"]
-# What a folder does not include, although it may include every room: both are programs of their own.
+# A folder here does not include its value, although it may include every room: both are programs of
+# their own.
 NOT_INCLUDED_BY = {"python": "apps"}
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60

@@ -26,7 +26,7 @@ def on_page_markdown(markdown, config, **_):
 
 
 def shown(command, build):
-    """What the command prints, as Markdown."""
+    """The text that the command prints, as Markdown."""
     text = printed(command, build).strip()
     return keys(text) if command.endswith("--print-config") else f"```text\n{text}\n```"
 

@@ -70,7 +70,8 @@ def _blank(match: re.Match) -> str:
 
 
 def _kind(head: str, outer: list[str]) -> str:
-    """What a brace after `head` opens: "scope", "function", or "inner" and "value" (ignored)."""
+    """The kind of scope that a brace after `head` opens: "scope", "function", or "inner" and
+    "value" (ignored)."""
     if outer and outer[-1] != "scope":
         return outer[-1] if outer[-1] == "value" else "inner"
     signature = _without_template_parameters(head)

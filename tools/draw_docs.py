@@ -42,7 +42,7 @@ def layouts():
 
 
 def drawn_by_program(*arguments):
-    """What a command of the program draws with --svg."""
+    """The picture that a command of the program draws with --svg."""
     with tempfile.TemporaryDirectory() as folder:
         picture = Path(folder) / "picture.svg"
         subprocess.run([Path(sys.argv[1]).parent / "slimpack", *arguments, "--svg", picture], check=True,

@@ -7,8 +7,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def compare_or_write(texts, rule):
-    """texts: by file. With `write` as the tool's second argument each is written. Else prints a line
-    with the rule for each that differs. Returns the tool's exit code."""
+    """texts: by file. With `write` as the tool's second argument each is written. Otherwise prints a
+    line with the rule for each that differs. Returns the tool's exit code."""
     stale = [file for file, text in texts.items() if not file.exists() or file.read_text() != text]
     if sys.argv[2:] == ["write"]:
         for file in stale:

@@ -32,7 +32,7 @@ def on_page_markdown(markdown, config, **_):
 
 
 def reference(path, text):
-    """What the header declares, as Markdown below a heading of the second level."""
+    """The header's declarations, as Markdown below a heading of the second level."""
     about = re.match(r"(?://.*\n)+", text)[0]
     parts = [f"## `{path}`", prose([line[3:] for line in about.splitlines()])]
     for comment, code in declarations(NAMESPACE.search(text)[1].splitlines()):
@@ -67,7 +67,7 @@ def declared(code):
 
 
 def names(code):
-    """What the code declares, each name once."""
+    """The names that the code declares, each once."""
     return list(dict.fromkeys(next(filter(None, found)) for found in NAME.findall(code)))
 
 

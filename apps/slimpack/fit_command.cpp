@@ -38,7 +38,7 @@ constexpr int kDoesNotFit = 3;
 
 constexpr std::array kDtypes{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64};
 
-/// What is asked of text generation in place of training.
+/// The options that ask about text generation in place of training.
 struct PromptArguments {
   std::optional<std::int64_t> tokens;  ///< none = nothing is asked
   std::int64_t answer = 256;

@@ -68,7 +68,7 @@ RunConfig config_of(const LayoutArguments& arguments) {
   return run_config_from_toml("", "the options", overrides, std::filesystem::current_path());
 }
 
-/// What the run is without a run configuration, for people who write one.
+/// Without a run configuration: the settings that the run has, for people who write one.
 std::vector<std::string> settings_of(const LayoutArguments& arguments) {
   if (!arguments.config.empty()) return {};
   return {std::begin(kDefaults), std::end(kDefaults)};

@@ -75,7 +75,7 @@ void write_plan(const PlanArguments& arguments, const StepPlanning& planning,
              plan_file_to_json(step, planning.cost, planning.limits_for(step.plan.layout)));
 }
 
-/// What activations of a rank may take, and why.
+/// The limit of a rank's activations, and where it comes from.
 std::string cap_text(const StepPlanning& planning, const RatedPlan& step) {
   const std::optional<Bytes> cap = planning.limits_for(step.plan.layout).memory_cap;
   if (!cap) return "none";

@@ -20,7 +20,7 @@ void add_python_commands(CLI::App& app);
 /// The command of a command line, if it is one that Python does.
 [[nodiscard]] std::optional<PythonCommand> python_command(int argc, char** argv);
 
-/// What the build knows of Python.
+/// The Python that this program was built with.
 struct PythonOfBuild {
   const char* interpreter;  ///< what the package is compiled for
   const char* start;        ///< the program that runs a module of the package (start_python.py)

@@ -48,7 +48,7 @@ class Steps {
     return steps_.back()->second;
   }
 
-  /// Where they come from, if all are alike.
+  /// Says where the samples of steps come from, if all are alike.
   [[nodiscard]] std::vector<std::string> notes() const {
     if (steps_.size() > 1) return {};
     const StepSamples& samples = steps_.front()->second;

@@ -1,4 +1,4 @@
-// What commands say of a model whose steps they plan or measure, but which cannot be trained.
+// Tells users of commands that plan or measure steps which features of a model cannot be trained.
 #pragma once
 
 #include "slimpack/spec/decoder.h"

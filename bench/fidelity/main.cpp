@@ -3,8 +3,9 @@
 //    repetitions (replayed), and against the prediction from a profile of this machine.
 //  - Peak activations of every rank, measured and predicted.
 //  - Choice: of the ten plans, how much longer the one with the shortest prediction takes than the
-//    best one. Replayed, so that the machine's speed does not decide. And measured, against the
-//    plan that is best in the other repetitions, beside what a choice by measurement loses itself.
+//    best one. Steps are replayed, so that the machine's speed does not decide. The measured times
+//    are compared, too, with the plan that is best in the other repetitions, beside what a choice
+//    by measurement loses itself.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -47,7 +48,7 @@ struct PlanKind {
   Choices choices;
 };
 
-/// What users vary.
+/// Plans that differ in the choices that users vary.
 std::vector<PlanKind> plan_kinds(std::int32_t most_merged) {
   const auto granules = [](std::int64_t tokens) { return Choices{.granularity = Tokens(tokens)}; };
   const Choices plain = granules(128);
@@ -126,7 +127,7 @@ class Bench {
     return step_model(a_.context, std::max(4, w.pp));
   }
 
-  /// One profile for all workloads of a clock and as many ranks at once, of a model, a number
+  /// The profile for all workloads of a clock and as many ranks at once, of a model, a number
   /// format and merging.
   const Costs& costs(const Workload& w) {
     const std::int32_t ranks = w.clock == ClockKind::kWall ? w.pp : processors();

@@ -4,9 +4,9 @@
     .venv/bin/python bench/generate/prepare.py --parts smollm2                 # first: the model
     .venv/bin/python bench/generate/batches.py --json runs/generate/batches.json
 
-As many prompts as a batch has places are answered by both in turn, --turns times, every other turn in
-reverse order. Tokens are those of the answers, and the time is that of prompts and answers. A batch's ratio
-is the median over its turns of ours ÷ transformers'. Measure on a machine where nothing else runs.
+Both answer the prompts of a whole batch in turn, --turns times, every other turn in reverse order. Tokens
+are those of the answers, and the time is that of prompts and answers. A batch's ratio is the median over its
+turns of ours ÷ transformers'. Measure on a machine where nothing else runs.
 """
 
 import json

@@ -5,7 +5,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class TreeSize:
-    """As published for GPUs, where rows cost little."""
+    """The size of a fixed tree. The defaults are those published for GPUs, where rows cost little."""
 
     draft_rows: int = 60
     draft_depth: int = 6

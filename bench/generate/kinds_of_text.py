@@ -42,14 +42,14 @@ REQUESTS = {
 
 
 def requests(texts, encode):
-    """What a user asks, at most so many texts of a kind. encode: from a request to the prompt's tokens."""
+    """Requests of users, at most so many texts of a kind. encode: from a request to the prompt's tokens."""
     return {kind: [encode(text) for text in of[:texts]] for kind, of in REQUESTS.items()}
 
 
 def parts_of_sources(documents, texts, length):
-    """Of Python sources, in bytes, for models of bytes: code; module docstrings; sessions with the
-    interpreter; tables of literals; and a line that comes again and again. Each prompt is the first
-    `length` bytes of such a part, which goes on behind it."""
+    """Prompts from Python sources, in bytes, for models of bytes: code; module docstrings; sessions with the
+    interpreter; tables of literals; and a line that comes again and again. Each prompt is the first `length`
+    bytes of such a part, which goes on behind it."""
     found = {"code": [], "prose": [], "dialogue": [], "lists": [], "repetition": []}
     for file in documents:
         text = file.read_text(errors="replace")

@@ -8,7 +8,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def busy_ticks():
-    """Of all cores, since the start of the machine, time that a hypervisor gives to others included."""
+    """Ticks of all cores since the start of the machine, time that a hypervisor gives to others
+    included."""
     user, nice, system, _, _, irq, softirq, steal = map(
         int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
     return user + nice + system + irq + softirq + steal

@@ -6,7 +6,7 @@ from tokenizers import Tokenizer
 
 
 class Prompts:
-    """Of the model in `folder`, with its tokenizer; without one, tokens are bytes."""
+    """Prompts for the model in `folder`, by its tokenizer; without one, tokens are bytes."""
 
     def __init__(self, folder, held_out):
         """`held_out`: a folder of documents."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What sparse prefill gains and what it loses, by method and length of the prompt.
+"""The gains and losses of sparse prefill, by method and length of the prompt.
 
     .venv/bin/python bench/generate/prepare.py                           # first: the models
     .venv/bin/python bench/generate/sparse.py --json runs/generate/sparse.json

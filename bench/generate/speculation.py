@@ -99,7 +99,7 @@ class Bench:
             for name, settings in self.ways.items() if name != "plain"}
 
     def seconds_of(self, tree):
-        """Of decoding the first prompts with fixed trees of a size."""
+        """The seconds of decoding the first prompts with fixed trees of a size."""
         generator = Generator(self.folder, dtype=self.options.precision, draft=self.options.head,
                               draft_rule="fixed", **dataclasses.asdict(tree))
         return sum(generator.generate(prompts[0], max_new_tokens=FITTED_ON, ignore_eos=True).decoding_seconds
@@ -120,7 +120,7 @@ class Bench:
 
 
 def figures(made, plain):
-    """Of a prompt's answers by one way."""
+    """Figures of a prompt's answers by one way."""
     ratios = [a.tokens_per_second / b.tokens_per_second for a, b in zip(made, plain, strict=True)]
     out = {"tokens_per_second": statistics.median(a.tokens_per_second for a in made),
            "tokens_per_second_ratio": statistics.median(ratios),

@@ -12,7 +12,7 @@ def load(folder, precision):
 
 @torch.no_grad()
 def likeliest_answers(model, prompts, count):
-    """Of prompts of one length, each of `count` tokens whatever ends it."""
+    """Answers to prompts of one length, each of `count` tokens whatever ends it."""
     ids_BT = torch.tensor(prompts)
     out_BT = model.generate(ids_BT, attention_mask=torch.ones_like(ids_BT), max_new_tokens=count,
                             min_new_tokens=count, do_sample=False, pad_token_id=0)

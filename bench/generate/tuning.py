@@ -5,7 +5,7 @@ TURNS = 2  # of each setting; the faster one counts, after one that warms up
 
 
 class Tuning:
-    """Of one engine, for one precision and prompt."""
+    """Tunes the settings of one engine, for one precision and prompt."""
 
     def __init__(self, engine, load, prompt, count, say):
         """`load(settings)` makes the session; `count` new tokens are timed."""
@@ -27,7 +27,7 @@ class Tuning:
         return seconds
 
     def best(self, choices, measure):
-        """Of `choices` (values by setting) those with the fewest seconds of `measure`."""
+        """The `choices` (values by setting) with the fewest seconds of `measure`."""
         best = {name: values[0] for name, values in choices.items()}
         for name, values in choices.items():
             best = min(({**best, name: value} for value in values),

@@ -7,7 +7,7 @@
 namespace slimpack::bench {
 namespace {
 
-/// By whom a tensor is split.
+/// A size, by the ranks that split it.
 struct Split {
   double norms = 0;     ///< whole without sequence sharding
   double products = 0;  ///< by heads and columns

@@ -33,7 +33,7 @@ void drop_gathers(const PublishedJob& job, const HardwareSpec& h, PackCost& back
   backward.per_token -= 2 * others * hidden * element / rate * kNanosPerSecond;
 }
 
-/// What the runtime moves through memory beyond the cost model, in forward.
+/// The time of the bytes that the runtime moves through memory in forward, beyond the cost model.
 PackCost moved_bytes(const PublishedJob& job) {
   const double per_byte = kNanosPerSecond / job.hardware.memory_bandwidth;
   const double ways = job.sequence_sharded ? job.tp : 1;
@@ -45,8 +45,9 @@ PackCost moved_bytes(const PublishedJob& job) {
   return cost;
 }
 
-/// Of torchtitan's selective recomputation: keys, the output projection and the MLP's second map
-/// run again, every second product in the order in which a layer runs them.
+/// The time of the products that torchtitan's selective recomputation runs again: keys, the output
+/// projection and the MLP's second map. They are every second product in the order in which a layer
+/// runs them.
 PackCost every_second_product(const PublishedJob& job, const PackCost& forward) {
   const LayerShape layer = job.shape.kinds[0];
   const auto width = [](std::int64_t elements) { return static_cast<double>(elements); };

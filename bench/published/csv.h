@@ -22,7 +22,7 @@ class CsvRow {
   [[nodiscard]] std::int32_t count(std::string_view column) const;
   /// 0 for an empty cell. Throws InvalidInput unless the cell is empty or a finite number above 0.
   [[nodiscard]] double figure(std::string_view column) const;
-  /// As count and figure, but throws for an empty cell, too.
+  /// These read like count and figure, but throw for an empty cell, too.
   [[nodiscard]] std::int32_t needed_count(std::string_view column) const;
   [[nodiscard]] double needed_figure(std::string_view column) const;
   [[nodiscard]] const std::string& place() const { return place_; }  ///< "steps.csv:7"

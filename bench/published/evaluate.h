@@ -35,11 +35,12 @@ struct SetFigures {
   std::int64_t steps = 0;     ///< expressed
   std::int64_t left_out = 0;  ///< not expressed
   Errors time, memory;
-  /// Of groups: layouts of one model, batch and number of GPUs, at least 3 of them.
+  /// Pairs of layouts within a group: layouts of one model, batch and number of GPUs, at least 3 of
+  /// them.
   RankedPairs ranking;
   std::vector<double> choice_losses = {};  ///< by group
 };
-/// By set.
+/// The figures of each set.
 [[nodiscard]] std::map<std::string, SetFigures> figures_of(const std::vector<Outcome>& outcomes);
 
 }  // namespace slimpack::bench

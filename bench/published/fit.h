@@ -21,7 +21,7 @@ struct FittedLink {
   double bytes_per_second = 0;
 };
 [[nodiscard]] FittedLink fit_link(std::span<const AllReduce> times);
-/// What that formula says.
+/// The seconds of an all-reduce by the formula of fit_link.
 [[nodiscard]] double all_reduce_seconds(const HardwareSpec& hardware, const AllReduce& what);
 
 /// Machines with `vtrain`'s link and all figures of `megatron` fitted: the link to the all-reduces,

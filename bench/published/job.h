@@ -15,17 +15,17 @@
 
 namespace slimpack::bench {
 
-/// What predictions start from: figures of GPUs and of programs.
+/// Predictions start from these figures of GPUs and of programs.
 struct Machines {
   HardwareSpec vtrain;   ///< its A100s (fit.h)
   RuntimeSpec megatron;  ///< of 2021 and 2022, fitted
   RuntimeSpec fused;     ///< of Megatron Core with fused kernels
   HardwareSpec a100, h100, b200;
 };
-/// From hardware/ and bench/data/published below `root`.
+/// Reads the figures from hardware/ and bench/data/published below `root`.
 [[nodiscard]] Machines read_machines(const std::filesystem::path& root);
 
-/// What a layer keeps from forward to backward.
+/// The tensors that a layer keeps from forward to backward.
 enum class Kept : std::uint8_t {
   kEverything,
   kAllButAttention,  ///< scores are computed again (Megatron's selective recomputation)
@@ -33,7 +33,7 @@ enum class Kept : std::uint8_t {
   kInput,            ///< the whole forward runs again
 };
 
-/// What replicas share out of the model's state.
+/// The parts of the model's state that replicas share out.
 enum class Shared : std::uint8_t {
   kNothing,     ///< gradients are all-reduced after the last backward, in the weights' format
   kOptimizer,   ///< ZeRO-1
@@ -41,7 +41,8 @@ enum class Shared : std::uint8_t {
   kEverything,  ///< ZeRO-3, fully sharded
 };
 
-/// Whose accounting of activations and of the model's state (accounting.h).
+/// The accounting of activations and of the model's state (accounting.h), by the program that has
+/// it.
 enum class Accounting : std::uint8_t {
   kMegatron2022,  ///< GPT, scores kept whole (arXiv:2205.05198)
   kMegatron2023,  ///< gated MLP, flash attention, SwiGLU of separate kernels

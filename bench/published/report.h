@@ -1,4 +1,4 @@
-// What the benchmark prints: tables of 80 columns, and the same as JSON.
+// The benchmark's output: tables of 80 columns, and the same figures as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

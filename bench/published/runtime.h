@@ -1,5 +1,5 @@
-// What another training program does otherwise than ours, as far as it takes time. Its figures are
-// added to what the cost model says of the hardware (costs.h).
+// The time that another training program takes beyond ours. Its figures are added to the cost
+// model's times of the hardware (costs.h).
 #pragma once
 
 #include <span>
@@ -8,21 +8,23 @@
 
 namespace slimpack::bench {
 
-/// All 0: the program does as the cost model says.
+/// All 0: the program takes the time of the cost model.
 struct RuntimeSpec {
-  /// What the host needs to start the kernels of a layer's forward. A pass of a layer takes at
-  /// least as long, however few rows it has. A backward that runs the layer again pays it, too.
+  /// The time that the host needs to start the kernels of a layer's forward. A pass of a layer
+  /// takes at least as long, however few rows it has. A backward that runs the layer again pays it,
+  /// too.
   double layer_host_us = 0;
-  /// Of that, for each collective of tensor parallelism: to start it, and to wait for the slowest
-  /// of the other ranks, for each of them.
+  /// The host's time for each collective of tensor parallelism, beside layer_host_us: to start it,
+  /// and for each other rank, because it waits for the slowest of them.
   double collective_host_us = 0;
   double collective_rank_us = 0;
   double edge_host_us = 0;  ///< of embedding and of head, per MicroPack
-  /// What norms, dropout and residuals move in forward, per token, layer and hidden dimension;
-  /// backward moves twice as much. Tensor-parallel ranks share it only with sequence sharding.
+  /// The bytes that norms, dropout and residuals move in forward, per token, layer and hidden
+  /// dimension; backward moves twice as much. Tensor-parallel ranks share them only with sequence
+  /// sharding.
   double elementwise_bytes = 0;
-  /// What attention without a flash kernel moves in forward, per causal pair and query head;
-  /// backward moves twice as much.
+  /// The bytes that attention without a flash kernel moves in forward, per causal pair and query
+  /// head; backward moves twice as much.
   double score_bytes = 0;
   double logit_bytes = 0;      ///< what the loss moves in both passes, per logit
   double optimizer_bytes = 0;  ///< per parameter of a rank; 0 = as the cost model

@@ -22,7 +22,7 @@ constexpr std::string_view kOtherColumns =
 /// GPT's vocabulary of 50,257 as Megatron pads it. vTrain does not publish its own.
 constexpr std::int32_t kGptVocabulary = 51200;
 
-/// What ids begin with, and the set that they are of.
+/// The beginnings of ids, each with the set that such ids are of.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSets{{
     {"K5-", "Megatron 2022"},
     {"K1-", "Megatron 2022, memory"},

@@ -43,7 +43,7 @@ inline constexpr std::string_view kManyNodes = "vTrain, 64-512 A100";
                                                          const std::string& origin);
 [[nodiscard]] std::vector<PublishedStep> vtrain_many_nodes(std::string_view text,
                                                            const std::string& origin);
-/// Rows of other sources. What an id begins with says which set it is of.
+/// Rows of other sources. The beginning of an id says which set it is of.
 [[nodiscard]] std::vector<PublishedStep> other_steps(std::string_view text,
                                                      const std::string& origin);
 

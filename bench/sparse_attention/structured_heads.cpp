@@ -16,7 +16,7 @@ at::Tensor noise(Rng& rng, at::IntArrayRef sizes) {
   return at::randn(sizes, at::detail::createCPUGenerator(rng.next()), at::kFloat);
 }
 
-/// How strongly a head follows each part: what it adds to a score at most.
+/// How strongly a head follows each part: the most that the part adds to a score.
 struct Weights {
   double sink, local, needles;
 };

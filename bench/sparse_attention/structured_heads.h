@@ -30,7 +30,7 @@ struct SliceTensors {
 [[nodiscard]] SliceTensors structured_slice(Rng& rng, const HeadSizes& sizes, std::int64_t tokens,
                                             std::int64_t queries, at::ScalarType type);
 
-/// The same of noise alone.
+/// A slice of noise alone, in such tensors.
 [[nodiscard]] SliceTensors random_slice(Rng& rng, const HeadSizes& sizes, std::int64_t tokens,
                                         std::int64_t queries, at::ScalarType type);
 

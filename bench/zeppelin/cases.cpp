@@ -29,7 +29,7 @@ std::int64_t log_normal(Rng& rng, double median, double spread) {
 std::int64_t draw(const std::string& kind, Rng& rng) {
   if (kind == "arxiv") return log_normal(rng, 12'000, 0.8);
   if (kind == "github") return log_normal(rng, 1'500, 1.6);
-  // Of ten tokens about six are in documents of 64K.
+  // About six of ten tokens are in documents of 64K.
   return rng.uniform() < 0.05 ? 65'536 : log_normal(rng, 1'500, 0.9);
 }
 

@@ -47,8 +47,8 @@ struct Batch {
 
   /// With so many times its share of tokens on a rank.
   [[nodiscard]] ZoneProblem problem(double times) const;
-  /// By the times of one layer. Backward hides the exchange of gradients, and forward that of
-  /// parameters, as far as they last.
+  /// The time of a step, from the times of one layer. Backward hides the exchange of gradients, and
+  /// forward that of parameters, as far as they last.
   [[nodiscard]] double step_time(double forward, double backward) const;
 };
 [[nodiscard]] Batch make_batch(const Cluster& cluster, const Decoder& shape,

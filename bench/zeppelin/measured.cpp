@@ -88,8 +88,8 @@ double speed_by_7b_rows(const Costs& cost) {
   return bytes_of_products(cost) / bytes_of_products(large);
 }
 
-/// As far from the speed of a core as an A800's links are from its speed: 200 GB/s inside a node,
-/// 25 GB/s of each card.
+/// Links as far from the speed of a core as an A800's links are from its speed: 200 GB/s inside a
+/// node, 25 GB/s of each card.
 HardwareSpec links_for(const Costs& cost, const std::string& kind) {
   const double speed = kind == "7b" ? speed_by_7b_rows(cost) : speed_by_flops(cost);
   HardwareSpec links;
@@ -119,8 +119,8 @@ SequenceLengths with_short_ones(SequenceLengths longs, Tokens tokens, std::uint6
   return longs;
 }
 
-/// Documents of which one node has to share the longest, both nodes have to, or the longest two
-/// stay on one rank each, because a ring would wait for its messages.
+/// Three kinds of documents: one node has to share the longest; both nodes have to; or the longest
+/// two stay on one rank each, because a ring would wait for its messages.
 std::vector<Documents> batches(const Options& options, const ZoneCrossovers& crossovers) {
   const Tokens all = options.tokens;
   const Tokens local = std::min(all / 4, crossovers.node - Tokens(1));
@@ -144,7 +144,7 @@ struct Method {
   bool remap = false;
 };
 
-/// The first is what others are compared with.
+/// The others are compared with the first method.
 std::vector<Method> methods() {
   constexpr auto kRing = CpCommType::kP2P;
   return {{"1 ring", {kRing}},

@@ -16,7 +16,7 @@ double step_time(const Batch& batch, const Zones& zones, const ZoneOptions& opti
   return batch.step_time(pass(batch.layer.forward), pass(batch.layer.backward));
 }
 
-/// By what a rank may hold; nullopt: it does not fit.
+/// A batch's zones where the problem limits the tokens of a rank; nullopt: it does not fit.
 using ZonesOf = std::function<std::optional<Zones>(const Batch&, const ZoneProblem&)>;
 
 /// The least time over what a rank may hold, from its share up to the batch's room.
@@ -52,7 +52,7 @@ double best_rings(const Batch& batch) {
   return least;
 }
 
-/// Of all ranks together in another way than a ring.
+/// A method in which all ranks run a layer together in another way than a ring.
 template <class LayerTimeOf>
 Method whole(const char* name, LayerTimeOf layer_time_of) {
   return {.name = name, .step_time = [=](const Batch& batch) {

@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// What a process must know before it can be connected to the others.
+/// A process must know this before it can be connected to the others.
 struct ProcessNeeds {
   double timeout = 0;             ///< seconds
   std::string device;             ///< cpu or cuda
@@ -24,8 +24,8 @@ struct ProcessNeeds {
 
 /// Trains as process `rank`. `names`: under which PyTorch knows the groups that are needed. Returns
 /// when all processes have trained to the end. When one fails, all end with an exit code that is
-/// not 0: the first to know of it says why, with its rank, in one line on stderr. What they write
-/// appears complete or not at all.
+/// not 0: the first to know of it says why, with its rank, in one line on stderr. Their output
+/// files appear complete or not at all.
 void run_process(const TrainRequest& request, std::int32_t rank,
                  const std::map<RankGroup, std::string>& names);
 

@@ -5,9 +5,9 @@ from slimpack.report import Report
 
 class Comparison(Report):
     """Made by `Job.compare`. `rows` has a dict for each planner: tokens_per_second, mfu, bubble,
-    makespan_ns, peak_bytes, gap, fits, error, planning_seconds. Those of other planners, which are
-    tuned, also have tuning, published_peak_bytes and published_makespan_ns. The last is missing where
-    the published setting is above the memory cap that the tuned one keeps."""
+    makespan_ns, peak_bytes, gap, fits, error, planning_seconds. Rows of other planners, which are
+    tuned, also have tuning, published_peak_bytes and published_makespan_ns. published_makespan_ns is
+    missing where the published setting is above the memory cap that the tuned one keeps."""
 
     @property
     def rows(self):

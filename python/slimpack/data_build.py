@@ -207,7 +207,7 @@ class Build:
             raise
 
     def bytes_read(self, batch):
-        """Of all inputs, up to the end of a batch."""
+        """The bytes read of all inputs, up to the end of a batch."""
         return self.bytes_before[batch.end.input] + batch.read
 
     @contextlib.contextmanager

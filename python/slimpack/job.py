@@ -23,7 +23,7 @@ from slimpack.step_plan import StepPlan
 
 
 class Job:
-    """What does not change from step to step: the model, the ranks, the machine, the limits.
+    """Everything that does not change from step to step: the model, the ranks, the machine, the limits.
 
     model: a `config.json`, a folder with one, a name that comes with slimpack ("llama-3-8b"), a dict, or
         a transformers config.
@@ -183,8 +183,8 @@ def layout(lengths, model=None, hardware=None, *, ranks, steps=None, step_tokens
            **settings):
     """Finds the best tp × pp × dp of so many ranks: Job(model, None, hardware, …).layout(lengths, …).
 
-    As in `slimpack layout` without a run file, backwards may be split and layers compute again what
-    suits them, unless settings say otherwise.
+    Backwards may be split and layers compute again what suits them, as in `slimpack layout` without a
+    run file, unless settings say otherwise.
     """
     if settings.get("run") is None:
         settings = {"backward": "split", "recompute": "auto", **settings}

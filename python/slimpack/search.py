@@ -1,4 +1,4 @@
-"""What a search over layouts, or over choices of one layout, has found."""
+"""Results of a search over layouts, or over choices of one layout."""
 
 from slimpack.report import Report
 

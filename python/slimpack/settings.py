@@ -13,7 +13,7 @@ PLAN_KEYS = ["planner", "granularity", "memory_cap", "most_merged", "recompute",
 
 
 def toml_value(value):
-    """As TOML has it, for numbers, texts, paths, truth values and lists of them."""
+    """A number, text, path, truth value, or list of them, in TOML."""
     return json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
@@ -75,7 +75,7 @@ def parallel_settings(parallel):
 
 
 def plan_settings(options):
-    """Of keyword arguments that are keys of [plan]."""
+    """Settings from keyword arguments that are keys of [plan]."""
     unknown = [name for name in options if name not in PLAN_KEYS]
     if unknown:
         raise TypeError(f"unknown argument {unknown[0]!r}; the planner takes {', '.join(PLAN_KEYS)}")

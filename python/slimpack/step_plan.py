@@ -214,7 +214,7 @@ def _texts(ranks):
 
 
 def _places(documents, begins):
-    """Whose tokens the sequences are, as lists of int."""
+    """The documents and begins of the sequences, as lists of int."""
     return ([whole("a document's number", document, 0, INT64) for document in documents],
             [whole("begins", begin, 0, INT64) for begin in begins])
 

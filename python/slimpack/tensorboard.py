@@ -64,7 +64,7 @@ class MetricsFile:
 
 
 def is_number(value):
-    """Of an event file, which has numbers of 64 bits."""
+    """Whether an event file can hold the value: its numbers have 64 bits."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and not (
         isinstance(value, int) and abs(value) > INT64)
 

@@ -80,7 +80,7 @@ def connect(groups, device, timeout):
     from slimpack.connections import connecting_late, nccl_options
 
     with connecting_late():
-        # What the runtime itself has to say stays on the CPU.
+        # The runtime's own messages stay on the CPU.
         dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
     # Only members take part, so that a job of thousands starts as fast as one of eight. With device_id
     # NCCL makes a group's communicator at once. It still connects two members with their first message,

@@ -13,7 +13,7 @@ namespace {
 /// A narrower terminal could not show a table.
 constexpr int kFewestColumns = 40;
 
-/// What the environment says of whoever reads a file or a pipe.
+/// The columns that the environment asks for, on behalf of the reader of a file or a pipe.
 int asked_columns() {
   const char* const text = std::getenv("SLIMPACK_COLUMNS");
   if (text == nullptr) return kAnyColumns;

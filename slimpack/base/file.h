@@ -18,8 +18,8 @@ inline constexpr std::uint64_t kMaxReadBytes = 1ULL << 30;
 [[nodiscard]] std::string read_file(const std::filesystem::path& path, std::string_view what,
                                     std::uint64_t max_bytes = kMaxReadBytes);
 
-/// As read_file, but also reads pipes and devices to their end, and "-", the standard input. Waits
-/// for their writers.
+/// Reads like read_file, but also reads pipes and devices to their end, and "-", the standard
+/// input. Waits for their writers.
 [[nodiscard]] std::string read_stream(const std::filesystem::path& path, std::string_view what,
                                       std::uint64_t max_bytes = kMaxReadBytes);
 

@@ -23,7 +23,7 @@ class OutputLock {
   OutputLock(const std::filesystem::path& folder, std::string setting,
              const std::function<void(const std::string&)>& warn);
   OutputLock(OutputLock&&) = default;
-  /// Also removes the folders that it created and that are still empty.
+  /// Removes the lock file, and the folders that the object created and that are still empty.
   ~OutputLock();
 
  private:

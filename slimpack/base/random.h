@@ -37,7 +37,8 @@ class Rng {
   /// Uniform in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
-  /// Of mean 0 and variance 1: Box and Muller's transform, whose second value is not used.
+  /// A normal number with mean 0 and variance 1, by Box and Muller's transform. The transform's
+  /// second value is not used.
   double normal() {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());

@@ -17,8 +17,8 @@ namespace slimpack {
   return failure.code() == std::errc::resource_unavailable_try_again;
 }
 
-/// What `start` returns, which starts a thread (std::thread, std::async). Throws RunFailed that
-/// names what the thread was for where the system has none left.
+/// Calls `start`, which starts a thread (std::thread, std::async), and returns its result. Throws
+/// RunFailed that names what the thread was for where the system has no thread left.
 template <class Start>
 [[nodiscard]] auto started(std::string_view what, const Start& start) {
   try {

@@ -36,7 +36,7 @@ struct BaselinePlan {
   bool split = false;
 };
 
-/// What a baseline plans. Keeps references.
+/// The input of a baseline. Keeps references.
 struct BaselineInput {
   const Job& job;
   const SequenceLengths& lengths;
@@ -56,11 +56,11 @@ struct Baseline {
   SequencePacks (*packs)(const BaselineInput& input) = nullptr;  ///< to be dealt
   /// Packs that are made share by share.
   std::vector<SequencePacks> (*shares)(const BaselineInput& input) = nullptr;
-  /// `shares`: the packs of each share, in order; empty without `packs` and `shares`. Of some
-  /// shares alone it is a plan of their replicas.
+  /// `shares`: the packs of each share, in order; empty without `packs` and `shares`. If given some
+  /// shares alone, it plans their replicas.
   BaselinePlan (*plan)(const BaselineInput& input, const std::vector<SequencePacks>& shares);
-  /// What its user would try, the published setting first; tunings with the same packs are
-  /// neighbours.
+  /// The tunings that a user of the baseline would try, the published setting first. Tunings with
+  /// the same packs are neighbours.
   std::vector<Tuning> (*tunings)(const BaselineInput& input);
   Dealing dealing = Dealing::kInTurn;       ///< the published one
   PackOrder order = PackOrder::kPublished;  ///< the published one; kPublished: as made

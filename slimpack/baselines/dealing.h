@@ -17,7 +17,7 @@ namespace slimpack {
 [[nodiscard]] std::vector<std::size_t> ordered_items(std::span<const std::int64_t> costs,
                                                      PackOrder order);
 
-/// The same for packs.
+/// The packs in an order by their costs. Ties: the lower index is heavier. kPublished: as given.
 [[nodiscard]] SequencePacks ordered(const BaselineInput& input, const SequencePacks& packs,
                                     PackOrder order);
 

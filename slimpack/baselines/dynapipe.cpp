@@ -11,7 +11,8 @@
 namespace slimpack {
 namespace {
 
-/// Of largest costs that are closer than this, only one is tried (DynaPipe: within 5 µs).
+/// Limits of a pack's cost are tried in ascending order. A limit that is closer to the one before
+/// than this ratio is skipped (DynaPipe: closer than 5 µs).
 constexpr double kNextLargest = 1.001;
 
 struct Split {

@@ -6,8 +6,7 @@
 //     bucket has such a sequence, or, once the width has fallen, when the groups are balanced.
 //  3. While the heaviest group's last sequence makes the balance worse, put it off.
 //  4. While at least as many replicas are free as the narrowest group has, double the first group
-//  of
-//     that width.
+//     of that width.
 #include "slimpack/baselines/hybrid_rounds.h"
 
 #include <algorithm>

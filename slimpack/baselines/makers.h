@@ -57,9 +57,11 @@ namespace slimpack {
 [[nodiscard]] std::vector<Tuning> zeppelin_tunings(const BaselineInput& input);
 [[nodiscard]] std::int32_t zeppelin_group(const BaselineInput& input);
 
-/// As many replicas as the job has and the cost model knows to merge: a power of two.
+/// The most replicas that may share a pack: a power of two, at most the job's replicas and the
+/// largest group that the cost model has times for.
 [[nodiscard]] std::int32_t largest_group(const Job& job, const Costs& cost);
-/// Likewise, if all packs are shared by groups of one size: it divides the replicas.
+/// The most replicas that may share a pack where groups of one size share all packs. The size
+/// divides the job's replicas.
 [[nodiscard]] std::int32_t largest_dividing_group(const BaselineInput& input);
 /// The tokens of a shared pack that one replica takes: the tuning's, else 8,192; more where
 /// `largest` replicas could not hold the context otherwise.

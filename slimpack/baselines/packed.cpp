@@ -56,7 +56,7 @@ class FirstFit {
   std::vector<Tokens> most_;
 };
 
-/// Only the pack opened last.
+/// Finds room only in the pack that was opened last.
 class LastFit {
  public:
   [[nodiscard]] std::optional<std::size_t> find(Tokens length) const {

@@ -42,8 +42,8 @@ Sorted sorted(const SequenceLengths& lengths, Tokens slice) {
   return out;
 }
 
-/// No fewer packs hold all: a pack has one tail at most and `slice` tokens at most. Of the i
-/// longest parts, none shorter than the i-th, it has at most slice ÷ that one's length.
+/// No fewer packs hold all: a pack has one tail at most and `slice` tokens at most. None of the i
+/// longest parts is shorter than the i-th, so a pack has at most slice ÷ the i-th's length of them.
 std::size_t least_packs(const Sorted& sequences, Tokens slice) {
   std::vector<std::int64_t> parts;
   for (const auto* kind : {&sequences.tails, &sequences.shorts})
@@ -60,7 +60,7 @@ std::size_t least_packs(const Sorted& sequences, Tokens slice) {
   return static_cast<std::size_t>(std::max(least, divided(tokens, slice.count())));
 }
 
-/// What a pack holds so far.
+/// A pack while it is filled: the work that it holds, and the room that it has left.
 struct Open {
   double work = 0;
   Tokens room;

@@ -12,10 +12,11 @@
 namespace slimpack {
 
 /// Groups of sequences, each a micro-batch. A group has at most one sequence that is longer than a
-/// slice, its first. What that one leaves of its last slice (its tail) and the other sequences of
-/// the group have at most `slice` tokens. Groups with a long sequence come first, the longest one
-/// leading. `cost`: what a slice takes, by which the tails' packs are balanced. Every sequence is
-/// in exactly one group. Deterministic. REQUIRES: slice ≥ 1, every length ≥ 1.
+/// slice, its first. The tail of the long sequence, which is its last and shorter slice, and the
+/// other sequences of the group have at most `slice` tokens. Groups with a long sequence come
+/// first, the longest one leading. `cost`: what a slice takes, by which the tails' packs are
+/// balanced. Every sequence is in exactly one group. Deterministic. REQUIRES: slice ≥ 1, every
+/// length ≥ 1.
 /// Cost: O(n log n) for each number of packs that is tried, mostly two.
 [[nodiscard]] SequencePacks tail_groups(const SequenceLengths& lengths, Tokens slice,
                                         const PackCost& cost);

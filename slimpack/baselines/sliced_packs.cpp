@@ -12,9 +12,9 @@
 namespace slimpack {
 namespace {
 
-/// As published, a pack has at least so many slices, and at least as many as there are ranks.
+/// By the published settings a pack has at least this many slices, and at least one for each rank.
 constexpr std::int32_t kLeastSlices = 4;
-/// At most so many are tried, or as many as there are ranks.
+/// Tunings try at most this many slices, or one for each rank where there are more ranks.
 constexpr std::int32_t kMostSlices = 64;
 
 /// The quantity that is equal for all slices of a pack: FLOPs or tokens.

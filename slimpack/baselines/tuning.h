@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// Which replica gets which pack.
+/// The rule that gives packs to replicas.
 enum class Dealing : std::uint8_t {
   kPublished,  ///< as the baseline's system has it
   kInTurn,     ///< pack i to replica i mod replicas
@@ -32,7 +32,7 @@ struct Tuning {
   std::int32_t group = 0;   ///< so many replicas share every pack
   std::int32_t packs = 0;   ///< of each replica, at least
   std::int32_t slices = 0;  ///< of each pack
-  /// Slices have the tokens of a pack ÷ slices. What long sequences leave over and short sequences
+  /// Slices have the tokens of a pack ÷ slices. The tails of long sequences and the short sequences
   /// fill packs of a slice's size. Set only where `slices` is, too.
   bool tails = false;
   Dealing dealing = Dealing::kPublished;
@@ -43,8 +43,8 @@ struct Tuning {
   bool operator==(const Tuning&) const = default;
 };
 
-/// "packs of 64K, 2 replicas a pack, 8 slices, dealt by time, heaviest first, split backwards":
-/// what is not as published. "as published" if everything is.
+/// "packs of 64K, 2 replicas a pack, 8 slices, dealt by time, heaviest first, split backwards": the
+/// settings that are not as published. "as published" if all are.
 [[nodiscard]] std::string describe(const Tuning& tuning);
 
 /// Each of `tunings` with each of `values` in the field, in turn.

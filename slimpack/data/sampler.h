@@ -57,7 +57,7 @@ class Sampler {
   std::vector<Tokens> lengths_;
   SamplerOptions options_;
   SamplerCursor cursor_;
-  /// By document: the number of its first sequence; and at the end, of all sequences.
+  /// The number of each document's first sequence; and at the end, the number of all sequences.
   std::vector<std::uint32_t> first_sequence_;
   std::vector<std::uint32_t> order_;  ///< sequence numbers of the current epoch
 };

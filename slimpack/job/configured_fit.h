@@ -1,4 +1,4 @@
-// What a run's configuration asks of the fit advice.
+// The question that a run's configuration puts to the fit advice.
 #pragma once
 
 #include <string>

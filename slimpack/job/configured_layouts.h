@@ -1,4 +1,4 @@
-// What a run's configuration asks of the layout search.
+// The layouts that a run's configuration leaves to the layout search.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ using CostFiles = std::map<std::int32_t, std::filesystem::path>;
 [[nodiscard]] std::vector<ParallelGrid> layouts_of(std::int64_t ranks, const RunConfig& config,
                                                    const Decoder& shape, const CostFiles& files);
 
-/// Those of `layouts` that most would try first: the widest tp with one stage and with four, after
-/// Narayanan et al. 2021, takeaway 1 (tp up to the GPUs of a node, stages to reach further), and
-/// replicas alone.
+/// The `layouts` that most people would try first: the widest tp with one stage and with four,
+/// after Narayanan et al. 2021, takeaway 1 (tp up to the GPUs of a node, stages to reach further),
+/// and replicas alone.
 [[nodiscard]] std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts);
 
 /// Layouts of the same ranks with one thing changed that `config` leaves open: parallel.zero, where

@@ -16,9 +16,9 @@ void require_positions(const RunConfig& config, const Decoder& shape);
 [[nodiscard]] Decoder trained_model(const RunConfig& config);
 
 /// The model, for planning steps. Allows features that cannot be trained if their cost is known,
-/// and lists them. Throws InvalidInput otherwise as trained_model.
+/// and lists them. Throws InvalidInput otherwise, as trained_model does.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config);
-/// The same, of the text of a config.json.
+/// The model whose config.json has this text, for planning steps. Throws as the function above.
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config, std::string_view config_json);
 
 /// The shape of a planned model whose layers PackFlow can run and so measure. Throws InvalidInput

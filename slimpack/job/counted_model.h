@@ -13,7 +13,8 @@ namespace slimpack {
 /// InvalidInput as planned_model, and where the model's config.json disagrees with that in the cost
 /// file about a field that both have and that may change costs.
 [[nodiscard]] std::optional<PlannableModel> counted_model(const RunConfig& config);
-/// The same, of the text of a config.json.
+/// The model of the cost file, compared with this text of a config.json. Throws as the function
+/// above.
 [[nodiscard]] std::optional<PlannableModel> counted_model(const RunConfig& config,
                                                           std::string_view config_json);
 

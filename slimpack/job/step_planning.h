@@ -13,13 +13,13 @@
 
 namespace slimpack {
 
-/// What does not change from step to step.
+/// The parts of planning that do not change from step to step.
 struct StepPlanning {
   RunConfig config;
   PlannableModel model;
   Costs cost;
   Choices choices;
-  /// Of every step; none: chosen_layout for its own lengths.
+  /// The layout of every step. Without it each step has the chosen_layout for its own lengths.
   std::optional<StageLayout> layout = {};
 
   /// The layers of each stage that suit a run of steps like one of these lengths: chosen_layout.
@@ -27,12 +27,13 @@ struct StepPlanning {
   /// the shorter step decides.
   [[nodiscard]] StageLayout layout_for(const SequenceLengths& lengths) const;
   [[nodiscard]] Job job(const SequenceLengths& lengths) const;
-  /// The same with every layout of layouts_to_try.
+  /// The step's job once for every layout of layouts_to_try.
   [[nodiscard]] std::vector<Job> jobs_to_try(const SequenceLengths& lengths) const;
-  /// As plan_step. Throws JobDoesNotFit where the job's memory is too small for any plan.
+  /// Plans the step with plan_step. Throws JobDoesNotFit where the job's memory is too small for
+  /// any plan.
   [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths,
                                const std::function<void()>& progress = nullptr) const;
-  /// What plans for this layout keep to, for their files.
+  /// The limits that plans for this layout keep to; they are written to the plans' files.
   [[nodiscard]] PlanLimits limits_for(const StageLayout& planned) const;
 };
 
@@ -40,8 +41,8 @@ struct StepPlanning {
 /// and required_cost; `origin` is the configuration's name in messages.
 [[nodiscard]] StepPlanning step_planning(const RunConfig& config, std::string_view origin);
 
-/// The same for a model that is given as the text of its config.json; config.model.config is its
-/// name in messages.
+/// Reads the costs that the configuration names, for a model whose config.json has this text. The
+/// text's name in messages is config.model.config. Throws as the function above.
 [[nodiscard]] StepPlanning step_planning(const RunConfig& config, std::string_view config_json,
                                          std::string_view origin);
 

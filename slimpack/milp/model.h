@@ -32,7 +32,7 @@ struct Term {
   double coefficient;
 };
 
-/// What a model holds: variables by index, rows one after another.
+/// A model's data: variables by index, rows one after another.
 struct ModelData {
   std::vector<double> cost;
   std::vector<double> lower;

@@ -77,7 +77,7 @@ Status status_of(const void* highs) {
                "HiGHS's model status is " + std::to_string(status));
 }
 
-/// What HiGHS says of a mixed-integer program's search.
+/// Figures of HiGHS about the search of a mixed-integer program.
 struct MipInfo {
   std::int64_t nodes = 0;
   double bound = 0;

@@ -8,8 +8,8 @@
 
 namespace slimpack {
 
-/// The pack of I and W is a backward pack. Of E, H and G, which all ranks run together, the stage
-/// is the rank's first.
+/// The pack of I and W is a backward pack. All ranks run E, H and G together; their stage is the
+/// rank's first.
 struct Action {
   StageId stage;
   Pass pass = Pass::kForward;

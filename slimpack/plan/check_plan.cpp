@@ -225,7 +225,7 @@ void check_merged_order(const std::vector<MicroPack>& a, const std::vector<Micro
 /// By sequence: its zone in the packs that were checked so far.
 using ZoneOfSequence = std::vector<std::optional<Zone>>;
 
-/// Of one kind: of attention, or of rows.
+/// One kind of zones: those of attention, or those of rows.
 struct ZoneKind {
   std::string_view name;
   std::vector<Zone> MicroPack::*zones;

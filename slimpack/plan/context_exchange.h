@@ -18,8 +18,8 @@ namespace slimpack {
 
 /// In each of the first layers that both stages have, the giver sends the queries of one slice and
 /// its sequence's oldest keys and values; the taker sends back their attention output and
-/// log-sum-exp over these keys, which the giver merges into its own; backward the gradients of what
-/// it was sent. Both actions start together.
+/// log-sum-exp over these keys, which the giver merges into its own; backward it sends back the
+/// gradients of the rows that it was sent. Both actions start together.
 struct ContextExchange {
   Action giver;
   Action taker;    ///< of the same pass on another rank

@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// By replica. `text` names tokens [begin, end) of a sequence.
+/// The texts of each replica's packs. `text` names tokens [begin, end) of a sequence.
 [[nodiscard]] std::vector<PackTexts> pack_texts(
     const StepPlan& plan,
     const std::function<std::string(SequenceId sequence, Tokens begin, Tokens end)>& text);

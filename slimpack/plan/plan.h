@@ -15,10 +15,11 @@
 
 namespace slimpack {
 
-/// What is done with a MicroPack. A stage runs F, B, I and W. Backward runs whole (B) or split
-/// (zero bubble pipelines, arXiv:2401.10241): first its input gradients (I), for which the previous
-/// stage waits, and later its weight gradients (W), for which nobody waits. Where the vocabulary is
-/// spread over the pipeline (StageLayout), all ranks of a pipeline run E, H and G together.
+/// The work that a stage or a rank does with a MicroPack. A stage runs F, B, I and W. Backward runs
+/// whole (B) or split (zero bubble pipelines, arXiv:2401.10241): first its input gradients (I), for
+/// which the previous stage waits, and later its weight gradients (W), for which nobody waits.
+/// Where the vocabulary is spread over the pipeline (StageLayout), all ranks of a pipeline run E, H
+/// and G together.
 enum class Pass : std::uint8_t {
   kForward,
   kBackward,
@@ -141,8 +142,8 @@ struct StepPlan {
 /// The recomputation of the stage's layers, by layer of the stage.
 [[nodiscard]] RecomputeByLayer recompute_of_stage(const StepPlan& plan, StageId stage);
 
-/// Every broken rule of the design (§4), one line each; empty for a correct plan. It shares no code
-/// with the makers of plans. The rules:
+/// Every broken rule of plans, one line each; empty for a correct plan. It shares no code with the
+/// makers of plans. The rules:
 ///  - each sequence on exactly one replica, or merged on the replicas of one group; each token in
 ///    exactly one forward and one backward MicroPack there; no empty MicroPack or slice; slices
 ///    inside their sequence;
@@ -153,8 +154,8 @@ struct StepPlan {
 ///  - the replicas of a group have the same merged MicroPacks in the same order, including those of
 ///    larger groups around it, so that no two replicas wait for each other in a circle;
 ///  - a merged MicroPack has a zone inside its group for each slice, or none; a sequence has the
-///    same one in all of its MicroPacks; slices of one zone stand side by side; likewise a row
-///    zone, but that its slices may stand anywhere;
+///    same zone in all of its MicroPacks; slices of one zone stand side by side; the same holds for
+///    row zones, whose slices may stand anywhere;
 ///  - layer_begin ascends strictly from 0; the placement is of as many stages; a single rank has
 ///    one stage, and no vocabulary to spread; a recomputation for each layer, or none.
 /// Cost: O(slices log slices). At most `max_errors` lines.

@@ -62,7 +62,7 @@ Zone zone_from_json(const json& value, const std::string& where) {
           static_cast<std::int32_t>(json_integer(value[1], where + ": a zone", 1, kMaxReplicas))};
 }
 
-/// What a merged MicroPack has besides its slices.
+/// Reads the fields that a merged MicroPack has besides its slices.
 void read_merged(MicroPack& pack, const JsonFields& fields) {
   pack.replicas = static_cast<std::int32_t>(fields.integer("replicas", 2, kMaxReplicas));
   const auto read = [&](const char* key, std::vector<Zone>& zones) {

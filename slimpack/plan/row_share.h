@@ -27,7 +27,7 @@ struct RowShare {
   [[nodiscard]] Tokens rows(const Slice& slice) const {
     return before(slice.end) - before(slice.begin);
   }
-  /// Its first position at or after the slice's begin; 0 where `replicas` is 0.
+  /// The share's first position at or after the slice's begin; 0 where `replicas` is 0.
   [[nodiscard]] Tokens first(const Slice& slice) const {
     return Tokens(before(slice.begin).count() * replicas + index);
   }
@@ -46,8 +46,8 @@ struct RowShare {
   return {held.replicas * ranks, held.index + held.replicas * index};
 }
 
-/// What a replica holds of a MicroPack, slice by slice: outside of attention, or in it. Keeps a
-/// reference to the MicroPack.
+/// The tokens of a MicroPack that a replica holds, slice by slice: outside of attention, or in it.
+/// Keeps a reference to the MicroPack.
 class PackShare {
  public:
   PackShare(const MicroPack& pack, ReplicaId replica)
@@ -58,19 +58,19 @@ class PackShare {
     const Zone zone = in_attention_ ? pack_->zone(slice) : pack_->row_zone(slice);
     return hidden_share(row_share(zone, member_), ranks_, index_);
   }
-  /// Of all slices.
+  /// The tokens of all slices together.
   [[nodiscard]] Tokens rows() const {
     Tokens rows{0};
     for (std::size_t s = 0; s < pack_->slices.size(); ++s) rows += of(s).rows(pack_->slices[s]);
     return rows;
   }
-  /// What it holds in attention.
+  /// The tokens that the replica holds in attention.
   [[nodiscard]] PackShare in_attention() const {
     PackShare same = *this;
     same.in_attention_ = true;
     return same;
   }
-  /// The part of it of which a tensor-parallel rank holds the hidden states (hidden_share).
+  /// The part of the tokens of which a tensor-parallel rank holds the hidden states (hidden_share).
   [[nodiscard]] PackShare hidden(std::int32_t ranks, std::int32_t index) const {
     PackShare part = *this;
     part.ranks_ = ranks;

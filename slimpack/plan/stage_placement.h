@@ -14,7 +14,8 @@ class StagePlacement {
  public:
   /// Stage s on rank s, whatever the number of stages.
   StagePlacement() = default;
-  /// By stage. REQUIRES: the ranks are 0 to n − 1 and each has equally many stages.
+  /// Places each stage on the given rank. REQUIRES: the ranks are 0 to n − 1 and each has equally
+  /// many stages.
   explicit StagePlacement(std::vector<std::int32_t> rank_of_stage);
 
   /// Stage s on rank s mod `ranks`, as Megatron's interleaved schedule has it (arXiv:2104.04473,

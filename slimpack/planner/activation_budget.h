@@ -14,7 +14,7 @@ namespace slimpack {
 /// says why so much): buffers of collectives, gaps in the allocator and workspaces of kernels.
 inline constexpr std::int64_t kUncountedOfCpu = 5;
 
-/// What a GPU and its libraries hold of a rank's memory all the time; 0 on a CPU.
+/// Memory of a rank that a GPU and its libraries hold all the time; 0 on a CPU.
 struct GpuShare {
   Bytes context;
   Bytes allocator;      ///< unfilled pages
@@ -24,7 +24,8 @@ struct GpuShare {
   bool operator==(const GpuShare&) const = default;
 };
 
-/// The same for every rank of a pipeline, so the one with the largest states decides.
+/// The budget is the same for every rank of a pipeline, so the rank with the largest states
+/// decides.
 struct ActivationBudget {
   Bytes memory;                       ///< of a rank
   std::int64_t reserved_percent = 0;  ///< of it; no less than the known error of memory
@@ -33,14 +34,14 @@ struct ActivationBudget {
   Bytes states;           ///< weights, gradients and optimizer of `rank`
   std::int32_t rank = 0;  ///< of the pipeline, with the largest states; the first of several
 
-  /// What states and activations may fill.
+  /// The bytes that states and activations may fill together.
   [[nodiscard]] Bytes capacity() const { return memory - reserve - gpu.total(); }
-  /// What activations may fill; negative when the states alone do not fit.
+  /// The bytes that activations may fill; negative when the states alone do not fit.
   [[nodiscard]] Bytes available() const { return capacity() - states; }
 };
 
-/// What is kept free of a rank's memory: on a CPU what is not counted, and no less than the known
-/// error of memory.
+/// The percentage of a rank's memory that is kept free: on a CPU kUncountedOfCpu, and everywhere no
+/// less than the known error of memory.
 [[nodiscard]] std::int64_t reserved_percent(const Costs& cost);
 
 /// nullopt when the cost model does not know the machine's memory. `most_merged`: replicas that may
@@ -50,8 +51,8 @@ struct ActivationBudget {
                                                                 std::int32_t replicas,
                                                                 std::int32_t most_merged = 1);
 
-/// available() of the budget, for Job::memory_cap; nullopt as above. Throws JobDoesNotFit when the
-/// states leave nothing.
+/// available() of the budget, for Job::memory_cap; nullopt when the cost model does not know the
+/// machine's memory. Throws JobDoesNotFit when the states leave nothing.
 [[nodiscard]] std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout,
                                                   std::int32_t replicas,
                                                   std::int32_t most_merged = 1);

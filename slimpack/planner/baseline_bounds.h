@@ -1,5 +1,5 @@
-// Baseline bounds: what no baseline of a kind, no dealing of its packs and no order of a share can
-// be faster than. They look at sequences only, so that most baselines need not be made.
+// Baseline bounds: no baseline of a kind, no dealing of its packs and no order of a share can be
+// faster. The bounds look at sequences only, so that most baselines need not be made.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +35,8 @@ class BaselineBounds {
   [[nodiscard]] Nanos of_kind(const Baseline& baseline) const;
 
   /// No step with one of these packs is shorter, however they are dealt, ordered and sliced: a pack
-  /// runs through all stages and back; of one that is cut, the slices follow each other on the
-  /// first stage forward and on the last one back. `group` replicas share each pack. Cost:
-  /// O(sequences).
+  /// runs through all stages and back; the slices of a cut pack follow each other on the first
+  /// stage forward and on the last one back. `group` replicas share each pack. Cost: O(sequences).
   [[nodiscard]] Nanos of_packs(const Baseline& baseline, const SequencePacks& packs,
                                std::int32_t group);
 
@@ -59,7 +58,7 @@ class BaselineBounds {
 
     Work& operator+=(const Work& other);
   };
-  /// By sequence; and what a MicroPack costs by itself.
+  /// The work of each sequence, and the work of a MicroPack by itself.
   struct GroupWorks {
     std::vector<Work> sequences;
     Work pack;

@@ -93,8 +93,8 @@ class CyclicOrder {
     }
   }
 
-  /// What it is given beyond its system, where memory is short or every limit is tried. A smaller
-  /// cap gives the shorter list schedule at times.
+  /// Rates list schedules, which the baseline's system lacks, where memory is short or every limit
+  /// is tried. A smaller cap gives the shorter list schedule at times.
   void rate_list_schedules(const ReplicaPacks& replica, const PackPlan& order) {
     const ListScheduler scheduler(std::span(&replica, 1));
     const std::vector<Bytes>& least = scheduler.least_memory();

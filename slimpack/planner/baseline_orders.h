@@ -13,17 +13,18 @@
 namespace slimpack {
 
 /// The baseline's plan as a step with the orders of its discipline, without a prediction. Only
-/// cyclic schedules look at the job's memory cap. Of every order of the packs that DynaPipe tries
-/// they take the one with the most packs in flight that keeps the cap, and of those the shortest.
-/// If none keeps it, they take what is least above it. One replica of at most `few_packs` packs
-/// tries every number in flight, so that of such a replica more memory never leads to a longer
-/// step. Deterministic. Cost: O(actions · stages); of cyclic schedules that for each order and
-/// number.
+/// cyclic schedules look at the job's memory cap. For every order of the packs that DynaPipe tries,
+/// they find the most packs in flight that keep the cap, and then take the shortest of these
+/// schedules. If none keeps the cap, they take the schedule that is least above it. One replica of
+/// at most `few_packs` packs tries every number in flight, so that of such a replica more memory
+/// never leads to a longer step. Deterministic. Cost: O(actions · stages); of cyclic schedules that
+/// for each order and number.
 [[nodiscard]] RatedPlan ordered_step(const BaselinePlan& made, const Job& job,
                                      const RecomputingCosts& cost, std::size_t few_packs = 0);
 
-/// The same before and between its replicas, for whom not all orders may be worth making: the step
-/// without orders; and the orders of its first replica that has none.
+/// Both make the step of ordered_step replica by replica, for callers for whom not all orders may
+/// be worth making. unordered_step returns the step without orders. order_next makes the orders of
+/// the first replica that has none.
 [[nodiscard]] RatedPlan unordered_step(const BaselinePlan& made, const Job& job,
                                        const RecomputingCosts& cost);
 void order_next(RatedPlan& step, const BaselinePlan& made, const Job& job,

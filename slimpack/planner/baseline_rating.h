@@ -16,14 +16,14 @@ class BaselineRating {
  public:
   explicit BaselineRating(const BaselineQuestion& question);
 
-  /// Costs of which no recomputation has less.
+  /// Costs that are no higher than those of any recomputation.
   [[nodiscard]] const RecomputingCosts& cheapest() const { return cheapest_; }
   /// Whether a step that is no shorter than `bound` can be of use.
   [[nodiscard]] bool has_chance(Nanos bound) const { return !best_ || bound < *best_; }
 
   /// Whether the orders of these replicas leave a chance, whatever is recomputed (order_bound).
-  /// True of cyclic schedules, whose orders are not known before. Speeds are those of the replicas'
-  /// indices.
+  /// True for cyclic schedules, whose orders are not known before. Speeds are those of the
+  /// replicas' indices.
   [[nodiscard]] bool order_has_chance(const BaselinePlan& made) const;
 
   /// Keeps the plan's step if it is the best so far.
@@ -50,7 +50,7 @@ class BaselineRating {
   /// by its memory. False as long as no step is known.
   [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost,
                               std::size_t replica) const;
-  /// Whether any replica says so.
+  /// Whether any replica by itself says that the step is of no use with these costs.
   [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost);
   void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step,
                                 Attention attention);

@@ -15,7 +15,7 @@
 
 namespace slimpack {
 
-/// What is searched. Keeps references.
+/// The question of a search. Keeps references.
 struct BaselineQuestion {
   const Job& job;
   const SequenceLengths& lengths;
@@ -26,7 +26,7 @@ struct BaselineQuestion {
   bool tuned = true;                            ///< false: the published settings only
   std::int32_t most_merged = 1;                 ///< the most replicas that share a pack
   bool exchange_context = false;                ///< baselines that exchange attention may do so
-  /// Only steps below it are of use.
+  /// Only steps below this makespan are of use.
   std::optional<Nanos> below = std::nullopt;
   std::function<void()> tick = nullptr;  ///< called for each tuning, if set
 

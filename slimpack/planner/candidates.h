@@ -30,7 +30,7 @@ inline constexpr std::array kSearchDirections = {
 
 struct Candidate {
   UnitCutOptions cut;
-  /// So many of the last backward MicroPacks, times the stages, may be split (ListPolicy).
+  /// This many of the last backward MicroPacks, times the stages, may be split (ListPolicy).
   std::int32_t split_per_stage = 0;
 
   bool operator==(const Candidate&) const = default;

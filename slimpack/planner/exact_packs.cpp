@@ -67,7 +67,7 @@ std::vector<MicroPack> longest_first(const std::vector<MicroPack>& packs,
   return reordered(packs, rank);
 }
 
-/// What can start early first.
+/// Puts the backward packs first that need the fewest forwards: they can start earliest.
 std::vector<MicroPack> readiest_first(const PackPlan& packs) {
   const std::vector<std::int32_t> needed = forwards_needed(packs);
   return reordered(packs.backward, {needed.begin(), needed.end()});

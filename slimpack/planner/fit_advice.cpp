@@ -46,7 +46,7 @@ PlanOutcome plan_of(const FitQuestion& question, const PlannedJob& planned) {
   return question.plan(planned.job, question.lengths, planned.choices, planned.cost);
 }
 
-/// By rank. `needs`: of all that counts.
+/// The GPU's activations of each rank. `needs`: each rank's bytes of all that counts.
 std::vector<GpuActivations> gpu_activations(const PlannedJob& planned, const RatedPlan& step,
                                             const std::vector<Bytes>& needs) {
   std::vector<GpuActivations> out(needs.size());
@@ -150,7 +150,7 @@ FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
           known_recomputations(cost)};
 }
 
-/// Those that fit, of each line the first.
+/// The candidates that fit: the first of each line, at most `most`.
 std::vector<FitOption> fitting(const FitQuestion& question,
                                const std::vector<FitCandidate>& candidates, std::size_t most) {
   std::vector<FitOption> options;

@@ -26,14 +26,15 @@ struct FitQuestion {
   std::int32_t most_tp = 1;  ///< the largest tp that is tried; with the job's own, tp stays
   std::function<PlanOutcome(const Job&, const SequenceLengths&, const Choices&, const Costs&)>
       plan = [](const auto&... asked) { return plan_step(asked...); };
-  /// Told how many jobs of a series are done, from 0 to `total`. First comes the series of single
-  /// changes; then, if none fits, the series of two changes at once.
+  /// Called with the number of jobs of a series that are done, from 0 to `total`. First comes the
+  /// series of single changes; then, if none fits, the series of two changes at once.
   std::function<void(std::size_t done, std::size_t total)> progress = [](std::size_t, std::size_t) {
   };
 };
 
-/// What the highest activations of a rank have on a GPU besides the tensors of layers, as
-/// what each adds to them. Where another moment is the highest, that may be less than it takes.
+/// The bytes that a rank's highest activations have on a GPU besides the tensors of layers, split
+/// by what each kind adds to them. A kind that is highest at another moment may take more than it
+/// adds.
 struct GpuActivations {
   Bytes kernels;     ///< the attention kernel's own
   Bytes messages;    ///< on their way between stages
@@ -88,9 +89,9 @@ struct FitAdvice {
   std::vector<FitOption> options;  ///< mildest first; none when the wish fits
 };
 
-/// Which of the steps leaves the fullest rank the least memory under the question's job, or misses
-/// the most; the first of several. `question.lengths` does not count. Throws as fit_advice. Cost: a
-/// plan of each step if there are several.
+/// The index of the step that leaves the fullest rank the least memory under the question's job, or
+/// misses the most; the first of several. `question.lengths` does not count. Throws as fit_advice.
+/// Cost: a plan of each step if there are several.
 [[nodiscard]] std::size_t fullest_step(FitQuestion question,
                                        const std::vector<SequenceLengths>& steps);
 

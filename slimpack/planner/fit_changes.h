@@ -14,7 +14,7 @@
 
 namespace slimpack {
 
-/// What a job can change to fit. Its layers are not divided among the stages yet.
+/// The settings that a job can change to fit. Its layers are not divided among the stages yet.
 struct FitJob {
   ParallelGrid grid = {};
   Choices choices = {};  ///< most_merged may exceed what dp and the links allow

@@ -27,7 +27,8 @@ struct LayoutJob {
 struct LayoutQuestion {
   std::vector<SequenceLengths> steps;  ///< samples of the run's steps, at least one
   std::vector<ParallelGrid> grids;     ///< what is tried
-  /// Of these all steps are planned however long they take, so that one can say why they lose.
+  /// Layouts whose steps are all planned, however long they take, so that one can say why they
+  /// lose.
   std::vector<ParallelGrid> usual;
   std::size_t best = 10;  ///< the number of best layouts whose order is wanted
   /// Small changes of a layout that leave its ranks as they are; none where this is empty. They are
@@ -36,9 +37,9 @@ struct LayoutQuestion {
   std::size_t changed = 5;
   /// nullopt: weights, gradients and optimizer leave no memory for activations.
   std::function<std::optional<LayoutJob>(const ParallelGrid&)> job;
-  /// Told after each planned or spared step; there are steps · grids of them.
+  /// Called after each planned or spared step; there are steps · grids of them.
   std::function<void(std::int64_t steps)> progress = [](std::int64_t) {};
-  /// Told before small changes are tried: so many steps of changed layouts follow.
+  /// Called before small changes are tried: so many steps of changed layouts follow.
   std::function<void(std::int64_t steps)> more = [](std::int64_t) {};
   std::function<void()> tick = [] {};  ///< told after each candidate of a plan
 };
@@ -60,7 +61,7 @@ struct LayoutStep {
   std::int32_t merged = 1;  ///< the most replicas that share a MicroPack
   RecomputeByLayer recompute;
 
-  /// What a rank waits for others, and for messages.
+  /// The time that a rank waits for others, and for messages.
   [[nodiscard]] Nanos wait() const { return makespan - work - end; }
 };
 
@@ -69,8 +70,8 @@ struct RatedLayout {
   LayoutOutcome outcome = LayoutOutcome::kRated;
   std::vector<LayoutStep> steps;  ///< those that were planned
   Nanos bound;                    ///< mean over all steps; no plans are shorter
-  /// Of kStepTooLarge; absent where it was clear without a plan: the longest sequence alone, or the
-  /// reduction of gradients, takes more than is left.
+  /// The reason for kStepTooLarge. Absent where it was clear without a plan: the longest sequence
+  /// alone, or the reduction of gradients, takes more than is left.
   std::optional<DoesNotFit> why;
   Bytes left;                         ///< of a rank's memory for activations; 0 without a cap
   KnownError known;                   ///< of its costs

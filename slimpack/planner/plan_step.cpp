@@ -75,14 +75,14 @@ RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
   return step;
 }
 
-/// What all searches for a step have in common.
+/// Results that all searches for a step share.
 struct Common {
   std::vector<RecomputeChoice> recomputations;  ///< the quickest first
   StepShares shares;
   std::function<void()> progress;
 };
 
-/// What is asked, before a recomputation is chosen. Keeps references.
+/// The question of a step, before a recomputation is chosen. Keeps references.
 struct Question {
   const Job& job;
   const SequenceLengths& lengths;
@@ -116,7 +116,7 @@ Common common_of(const Job& job, const SequenceLengths& lengths, const Choices& 
   return common;
 }
 
-/// What a choice of recomputation needs at least.
+/// The least memory that a rank needs with a choice of recomputation, and the choice.
 using LeastNeed = std::pair<RankNeed, RecomputeByLayer>;
 
 /// The best step of all choices of recomputation.
@@ -131,7 +131,7 @@ void keep_less(std::optional<LeastNeed>& least, const LeastNeed& other) {
   if (!least || other.first.bytes < least->first.bytes) least = other;
 }
 
-/// One search after the other.
+/// Searches the choices one after the other.
 class ChoiceSearch {
  public:
   ChoiceSearch(const Question& question, const SearchDepth& depth)
@@ -140,9 +140,8 @@ class ChoiceSearch {
   /// The quickest policy is explored in any case, and the others are cut as was best for it. More
   /// recomputation takes longer, and memory hinders it less: somewhere between is the best. Where
   /// memory makes even that notably longer, each policy for all layers is searched with cuts of its
-  /// own.
-  /// Only where nothing fits are all searched to the end, for what they would need. A mixture with
-  /// the same cuts needs no less than that of its parts which keeps less.
+  /// own. Only where nothing fits are all searched to the end, to find the memory that they would
+  /// need. A mixture with the same cuts needs no less than the part of it that keeps less.
   Attempt run() {
     if (never_fits(choices_.front()))
       explore(choices_.front());
@@ -196,7 +195,7 @@ class ChoiceSearch {
     return best_ && expected(choice) >= static_cast<double>(best_->count());
   }
 
-  /// A pattern search: bisects until a choice fits, then moves from the best to what is better,
+  /// A pattern search: bisects until a choice fits, then moves from the best choice to better ones,
   /// by smaller and smaller strides.
   void search_others(const std::vector<const RecomputeChoice*>& chain) {
     std::size_t best = 0, end = chain.size();
@@ -257,8 +256,8 @@ class ChoiceSearch {
     return std::nullopt;
   }
 
-  /// Where list scheduling is not the last word: of E, H and G it knows times and peaks only
-  /// roughly, of context exchanges nothing, and around a ring of stages a regular order may be
+  /// Whether list scheduling is not the last word: it knows times and peaks of E, H and G only
+  /// roughly, nothing of context exchanges, and around a ring of stages a regular order may be
   /// better.
   [[nodiscard]] bool orders_anew() const {
     const StageLayout& layout = question_.job.layout;
@@ -317,8 +316,8 @@ ExactEffort exact_effort(const Question& question) {
   return {};
 }
 
-/// What the solver and the time budget add to the usual search. Each round of the budget looks
-/// wider first, which is quick, then solves larger programs.
+/// Searches further, as the solver and the time budget ask. Each round of the budget looks wider
+/// first, which is quick, then solves larger programs.
 void look_further(const Question& question, Nanos start, Attempt& best) {
   SearchDepth wider{.effort = question.choices.effort};
   SearchDepth exact{.effort = wider.effort, .exact = exact_effort(question)};
@@ -345,7 +344,8 @@ Attempt rounds(const Question& question) {
   return best;
 }
 
-/// Whatever a baseline does is allowed to us as well. Of equally long steps the searched one stays.
+/// Whatever a baseline does is allowed to us as well. If steps are equally long, the searched one
+/// stays.
 void consider_baselines(const Question& question, Attempt& best) {
   BaselineQuestion others =
       all_baselines(question.job, question.lengths, question.choices, question.cost);

@@ -59,8 +59,8 @@ struct Choices {
   /// answers from larger programs. 0 = stop after the usual search. Never a longer step than with
   /// 0, but not always the same step.
   Nanos time_budget{0};
-  /// What layers may compute again, or offload, to save memory. The policy with the shortest step
-  /// is used. kOffload needs costs that know host_per_byte.
+  /// Ways in which layers may compute rows again, or offload them, to save memory. The policy with
+  /// the shortest step is used. kOffload needs costs that know host_per_byte.
   std::vector<Recompute> recompute = {Recompute::kElementwise};
   /// Whether layers of a stage may differ in their policy; kSlimpack alone does so. Never a longer
   /// step than with false.
@@ -77,15 +77,15 @@ struct RatedPlan {
   std::vector<LoweredSchedule> lowered;    ///< by replica: the same, with sends and receives
   std::vector<std::vector<double>> speed;  ///< the job's
   SimulationResult prediction;             ///< without a timeline; `predict` gives one
-  /// No plan of these sequences is faster (solver/step_bound.h), but for plans that move rows
-  /// (MicroPack::row_zones) if this one does not.
+  /// No plan of these sequences is faster (solver/step_bound.h). If this plan moves no rows
+  /// (MicroPack::row_zones), the bound does not cover plans that move rows.
   Nanos lower_bound;
   /// Name of the baseline that made the plan (baselines/baseline.h); empty = the search found it,
   /// or it was read from a file.
   std::string_view baseline = {};
-  /// By rank of the pipeline: the most that any replica's holds in any timing. It counts that
-  /// replicas which run MicroPacks together wait for each other. Empty unless the search found the
-  /// step.
+  /// By rank of the pipeline: the most bytes that any replica's rank holds in any timing. It counts
+  /// that replicas which run MicroPacks together wait for each other. Empty unless the search found
+  /// the step.
   std::vector<Bytes> memory = {};
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;
@@ -98,14 +98,14 @@ struct DoesNotFit {
   std::int32_t rank = 0;     ///< of the pipeline: where that peak is
   Tokens longest;            ///< the longest sequence
   Tokens longest_that_fits;  ///< the longest single sequence that would fit this cap, 0 = none
-  /// One line for people: what is needed, what the cap is, what would fit, what to do.
+  /// One line for people: the memory that is needed, the cap, what would fit, and the remedy.
   [[nodiscard]] std::string message(
       std::string_view remedy =
           "raise plan.memory_cap, use more pipeline ranks (parallel.pp) or a shorter "
           "data.context") const;
 };
 
-/// The same as an error, for callers that cannot go on without a plan. The message is one line.
+/// DoesNotFit as an error, for callers that cannot go on without a plan. The message is one line.
 class JobDoesNotFit : public InvalidInput {
  public:
   using InvalidInput::InvalidInput;

@@ -21,8 +21,8 @@ struct LayerPolicy {
   double time = 0;
 };
 
-/// Of the model's mean layer, if all layers have the policy. Times are those of stages, because a
-/// stage hides the transfers of rows that one layer by itself would wait for.
+/// Figures of the model's mean layer if all layers have the policy. Times are those of stages,
+/// because a stage hides the transfers of rows that one layer by itself would wait for.
 LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequences,
                          const Costs& known, Recompute recompute) {
   const RecomputingCosts cost = with_recompute(known, recompute);

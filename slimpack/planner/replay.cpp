@@ -37,7 +37,7 @@ class TypicalTimes {
   std::map<Work, std::vector<double>> all_;
 };
 
-/// What all ranks run together takes as long as on the slowest.
+/// Actions that all ranks run together take as long as on the slowest rank.
 void replace_joint(TaskTimes& times, const TypicalTimes& typical, std::size_t first_rank) {
   constexpr std::array kKinds{SpanKind::kEmbedding, SpanKind::kHead, SpanKind::kEmbeddingGradient};
   for (std::size_t j = 0; j < kKinds.size(); ++j)
@@ -72,8 +72,8 @@ void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_ra
   }
 }
 
-/// Replicas reduce together, and the last one to begin has least left to do: of what it brings
-/// first, the others have made use before.
+/// Replicas reduce together. The last replica to begin has the least left to do, because its first
+/// buckets are reduced by then. So all replicas take the least time.
 void reduce_together(std::vector<ReplicaPacks>& replicas) {
   const auto least = [&](std::vector<Nanos> TaskTimes::*reduce) {
     const std::vector<Nanos>& first = replicas.front().times.*reduce;

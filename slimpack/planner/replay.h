@@ -20,12 +20,12 @@ using Work = std::tuple<std::int32_t, SpanKind, std::int32_t, PackId>;
 /// O(spans · log(spans)).
 [[nodiscard]] std::map<Work, double> busy_durations(const Timeline& timeline);
 
-/// As predict, but with measured durations: every action, reduction and optimizer takes the median
-/// of its durations in the timelines of this step, on the slowest of a stage's tensor-parallel
-/// ranks, and a reduction on the replica on which it is shortest. The difference to a measured step
-/// comes from changing speeds of the machine; the difference to the prediction comes from wrong
-/// costs. Transfers, and all else that timelines do not show, keep their predicted times. REQUIRES:
-/// at least one timeline. Cost: O(spans · log(spans)).
+/// Predicts the step with measured durations: every action, reduction and optimizer takes the
+/// median of its durations in the timelines of this step, on the slowest of a stage's
+/// tensor-parallel ranks, and a reduction on the replica on which it is shortest. The difference to
+/// a measured step comes from changing speeds of the machine; the difference to the prediction
+/// comes from wrong costs. Transfers, and all else that timelines do not show, keep their predicted
+/// times. REQUIRES: at least one timeline. Cost: O(spans · log(spans)).
 [[nodiscard]] SimulationResult replay(const RatedPlan& step, const Costs& cost,
                                       std::span<const Timeline> measured);
 

@@ -1,4 +1,4 @@
-// What every replica of a planned step costs.
+// The costs and the memory of every replica of a planned step.
 #pragma once
 
 #include <optional>
@@ -21,10 +21,10 @@ namespace slimpack {
 [[nodiscard]] std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost,
                                                         Counted counted = Counted::kAll);
 
-/// By rank of the pipeline: the most that any replica's holds in any timing.
+/// By rank of the pipeline: the most bytes that any replica's rank holds in any timing.
 [[nodiscard]] std::vector<Bytes> rank_needs(const RatedPlan& step, const Costs& cost,
                                             Counted counted = Counted::kAll);
-/// The same, for costed_replicas of the step.
+/// The rank_needs for costed_replicas of the step.
 [[nodiscard]] std::vector<Bytes> rank_needs(const RatedPlan& step,
                                             std::span<const ReplicaPacks> replicas);
 
@@ -34,7 +34,8 @@ namespace slimpack {
 /// The most pinned host memory that any rank of the step needs for offloaded rows, in any timing;
 /// 0 = no rows are offloaded.
 [[nodiscard]] Bytes host_need(const RatedPlan& step, const Costs& cost);
-/// The same of one replica's packs in this order. `lengths`: by the packs' sequence ids.
+/// The pinned host memory of one replica's packs in this order. `lengths`: by the packs' sequence
+/// ids.
 [[nodiscard]] Bytes host_need(const RecomputingCosts& cost, const StageLayout& layout,
                               const PackPlan& packs, const SequenceLengths& lengths,
                               const Schedule& order, ReplicaId replica);

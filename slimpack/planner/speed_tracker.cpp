@@ -19,13 +19,15 @@ namespace {
 /// Steps whose median counts, and how many of them there must be.
 constexpr std::size_t kWindow = 5;
 constexpr std::size_t kFewest = 3;
-/// What changes what is believed. A shared machine's speed changes by less from step to step.
+/// A speed that differs by this share from the believed one changes what is believed. A shared
+/// machine's speed changes by less from step to step.
 constexpr double kHysteresis = 0.1;
-/// Of the costs: beyond it something else is wrong.
+/// The largest ratio of a speed to the costs' speed. Beyond it something else is wrong.
 constexpr double kBound = 4;
 constexpr double kDrift = 0.2;
 
-/// What the work was to take, as its MicroPack's task; 0 for what is no task of its own.
+/// The predicted time of the work, if it is the task of a MicroPack; 0 for work that is no task of
+/// its own.
 Nanos task_time(const TaskTimes& times, SpanKind kind, std::size_t stage, PackId pack) {
   switch (kind) {
     case SpanKind::kForward:
@@ -58,7 +60,7 @@ void keep_last(std::deque<T>& window, T value) {
   if (window.size() > kWindow) window.pop_front();
 }
 
-/// By replica and rank, `of` the values of all steps.
+/// The values of all steps by replica and rank, each made one by `of`.
 template <class Of>
 RankSpeeds by_rank(const std::deque<RankSpeeds>& steps, const Of& of) {
   RankSpeeds result = steps.front();
@@ -71,7 +73,7 @@ RankSpeeds by_rank(const std::deque<RankSpeeds>& steps, const Of& of) {
   return result;
 }
 
-/// Of measured ÷ predicted.
+/// Whether measured ÷ predicted is off.
 bool is_off(double ratio) {
   return ratio >= 1 + kDrift || ratio <= 1 / (1 + kDrift);
 }

@@ -28,7 +28,7 @@ using RankSpeeds = std::vector<std::vector<double>>;
 
 /// Follows speeds with care: a rank's speed is the median over the last steps, stays within a
 /// factor of four of the costs, and is believed anew only when some rank is a tenth or more away
-/// from what is believed. So noise changes no plan, and a rank that becomes slower gets less work
+/// from its believed speed. So noise changes no plan, and a rank that becomes slower gets less work
 /// within a few steps.
 class SpeedTracker {
  public:

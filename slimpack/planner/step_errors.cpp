@@ -30,7 +30,7 @@ double spread_of(const std::vector<double>& durations) {
   return (slowest - fastest) / std::max(1.0, median(durations));
 }
 
-/// What each rank does, in the order of its starts. A part of the work that is interrupted counts
+/// The work of each rank, in the order of its starts. A part of the work that is interrupted counts
 /// where it starts first.
 std::vector<std::vector<Work>> orders_of(const Timeline& timeline) {
   std::vector<Span> spans;

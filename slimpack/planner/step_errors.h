@@ -52,8 +52,8 @@ struct StepErrors {
   bool same_order = true;
   std::vector<ActionError> worst;  ///< furthest off first, in nanoseconds
 
-  /// Of the makespan, predicted ÷ measured − 1: replayed_error is the simulator's part, which
-  /// includes the jitter; the rest are the costs'.
+  /// The error of the makespan, predicted ÷ measured − 1. replayed_error is the simulator's part,
+  /// which includes the jitter; the rest is the costs' part.
   [[nodiscard]] double error() const { return ratio(predicted, measured) - 1; }
   [[nodiscard]] double replayed_error() const { return ratio(replayed, measured) - 1; }
   /// The largest |predicted ÷ measured − 1| of the ranks' peaks.

@@ -9,7 +9,7 @@
 namespace slimpack {
 namespace {
 
-/// By rank: time of all sequences at speed 1.
+/// The time of all sequences on each rank at speed 1.
 std::vector<double> works_of(const StepProblem& problem) {
   const WholeSequences sequences(problem.lengths);
   std::vector<double> works;

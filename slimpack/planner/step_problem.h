@@ -1,4 +1,4 @@
-// Step problem: what every search for a step's plan is given.
+// Step problem: the input of every search for a step's plan.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 namespace slimpack {
 
 /// The rank of a replica's pipeline that needs the most time for all sequences of the step, and the
-/// replica's speed: the time of the slowest rank at speed 1, divided by the time of this one.
+/// replica's speed: the time of the slowest rank at speed 1, divided by the time of this rank.
 struct Pacing {
   std::int32_t rank = 0;
   double speed = 1;
@@ -50,9 +50,9 @@ struct StepProblem {
   std::vector<Pacing> pacing = {};  ///< by replica; `paced` fills it in
   /// If not empty, units are cut only in these ways, and no exact answers are rated.
   std::vector<Candidate> candidates = {};
-  /// Only steps below it are of use. Candidates that cannot be below it are given up.
+  /// Only steps below this makespan are of use. Candidates that cannot be below it are given up.
   std::optional<Nanos> below = std::nullopt;
-  /// Whether to say, where nothing fits, what is needed. That takes a look at everything.
+  /// Whether to find, where nothing fits, the memory that is needed. It takes a look at everything.
   bool wants_need = true;
   /// Whether to look at ways to share the step out that take much longer than another one, also
   /// where replicas hold so many sequences that the look is costly.
@@ -74,7 +74,7 @@ struct StepProblem {
 /// windows O(stages · sequences).
 [[nodiscard]] StepProblem paced(StepProblem problem);
 
-/// Tells the problem's progress.
+/// Reports progress to the problem's listener.
 void report_progress(const StepProblem& problem);
 
 /// Whether the deadline has passed.

@@ -94,8 +94,9 @@ void add_costs(const UnitCost& cost, const Unit& unit, const RatedUnit& rated,
   }
 }
 
-/// As group_costs, but with what cutting adds, as the solution cuts. Sizes that it does not have
-/// are taken to be like the next smaller one.
+/// Costs of groups as group_costs, but with the time that cutting adds where sequences are cut as
+/// in the solution. Sizes of groups that the solution lacks are taken to be like the next smaller
+/// one.
 std::vector<PackCost> cut_group_costs(const StepProblem& problem, const StepSolution& solution) {
   std::vector<PackCost> groups = group_costs(problem);
   const UnitCost cost = unit_cost(problem, problem.pacing.front().rank);
@@ -183,16 +184,16 @@ class StepSearch {
     compare(others, std::move(variants));
   }
 
-  /// Those with a replica that takes longer for its load alone.
+  /// Drops assignments in which a replica takes longer for its load alone.
   static void leave_out(std::vector<const Assignment*>& assignments, Nanos found) {
     std::erase_if(assignments, [&](const Assignment* assignment) {
       return highest_load(assignment) >= static_cast<double>(found.count());
     });
   }
 
-  /// Those that cannot be below the problem's limit; and those that take much longer than another
-  /// one and are costly to search, unless they are asked for. Where every sequence is merged, each
-  /// replica has all of them.
+  /// Drops assignments that cannot be below the problem's limit. Drops those, too, that take much
+  /// longer than another one and are costly to search, unless the problem asks for them. Where
+  /// every sequence is merged, each replica has all of them.
   void leave_useless_out(std::vector<const Assignment*>& assignments) const {
     if (problem_.below) leave_out(assignments, *problem_.below);
     if (problem_.much_heavier) return;
@@ -211,7 +212,7 @@ class StepSearch {
     return sum;
   }
 
-  /// What other variants begin with.
+  /// Keeps the favourites and hints with which other variants begin.
   void note(const Variant& variant) {
     const UnitSearch& heaviest = *variant.searches.front();
     usual_ = heaviest.favourite();
@@ -226,7 +227,8 @@ class StepSearch {
 
   void compare(const std::vector<const Assignment*>& assignments, std::vector<Variant> begun_ones) {
     search_best_of(assignments, hint_, std::move(begun_ones));
-    // As in search_units: what a refusal of a lower cap promised was found from the usual hint.
+    // The refusal of a lower cap looked at what the usual hint leads to, and promised that it fits
+    // (search_units has the same case).
     if (!result_.solution && hint_ != usual_) search_best_of(assignments, usual_, {});
   }
 

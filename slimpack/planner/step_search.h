@@ -21,7 +21,7 @@ struct StepSolution {
   Nanos makespan;                ///< of the slowest unit, until its last action ends
 };
 
-/// What a search found.
+/// The result of a search.
 struct StepSearchResult {
   std::optional<StepSolution> solution;
   /// Without a solution: what the units that do not fit need at least, in the variant that needs
@@ -42,9 +42,9 @@ struct StepSearchResult {
 ///    done again for an exact balance.
 /// 3. Other assignments are tried where a sequence outweighs half a replica, or where memory makes
 ///    the heaviest unit slower; the one that levelled() makes, in any case. A few candidates of
-///    each one's heaviest unit show which look best. Those are searched as in 1, the others only if
-///    nothing fits. Left out are those that cannot be below the problem's limit and, unless the
-///    problem asks for them, costly ones that are much heavier than another one.
+///    each one's heaviest unit show which look best. The best-looking ones are searched as in 1,
+///    the others only if nothing fits. Left out are those that cannot be below the problem's limit
+///    and, unless the problem asks for them, costly ones that are much heavier than another one.
 /// 4. Slices and exchanges cost more than a sequence as a whole. The best step says how much more
 ///    on groups of each size; with that, sequences are shared out once more.
 /// More effort looks wider.
@@ -52,8 +52,8 @@ struct StepSearchResult {
 /// passed, the best so far is the solution.
 [[nodiscard]] StepSearchResult search_step(const StepProblem& problem);
 
-/// What the first look of search_step finds beside solutions: favourites and the makespan without
-/// a cap. They do not depend on the memory cap.
+/// Takes the first look of search_step. It finds favourites and the makespan without a cap besides
+/// solutions. They do not depend on the memory cap.
 [[nodiscard]] StepSearchResult explore_step(const StepProblem& problem);
 
 }  // namespace slimpack

@@ -35,7 +35,7 @@ struct StepShares {
 /// REQUIRES: a problem that is paced. Cost: as `assignments`.
 [[nodiscard]] StepShares step_shares(const StepProblem& problem);
 
-/// By replica.
+/// The speed of each replica.
 [[nodiscard]] std::vector<double> replica_speeds(const StepProblem& problem);
 
 /// Forward and backward of a sequence on groups of 1, 2, 4, … replicas, as `assign` takes them.

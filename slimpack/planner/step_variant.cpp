@@ -34,7 +34,7 @@ void advance_slowest(const StepProblem& problem, const Variant& variant) {
     UnitSearch& search = slowest(variant);
     if (search.exhausted() || out_of_time(problem.depth)) return;
     const bool heaviest = &search == variant.searches.front().get();
-    // What does not fit yet has to be looked at to the end.
+    // A search that has found nothing that fits has to look at all its candidates.
     if (!heaviest && search.best() && --left < 0) return;
     advance(problem, search);
   }
@@ -58,8 +58,8 @@ void search_units(const StepProblem& problem, Variant& variant) {
   report_progress(problem);
   advance_slowest(problem, variant);
   if (slowest(variant).best() || hint == usual) return;
-  // The hint came from what fits this cap. A refusal of a lower cap, under which nothing fitted,
-  // looked at what the other one leads to, and promised that it fits.
+  // The hint came from a candidate that fits this cap. The refusal of a lower cap, under which
+  // nothing fitted, looked at what the usual hint leads to, and promised that it fits.
   for (std::size_t u = 1; u < variant.units.size() && !out_of_time(problem.depth); ++u) {
     auto& search = variant.searches[u];
     while (!search->best() && !search->exhausted()) advance(problem, *search);

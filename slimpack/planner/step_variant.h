@@ -35,13 +35,13 @@ void glance_at(const StepProblem& problem, const Variant& variant, bool found);
 /// slowest one goes on. Where the problem asks for them, the slowest also rates exact packs.
 void search_variant(const StepProblem& problem, Variant& variant);
 
-/// Of the best schedule that fits; the largest number where there is none.
+/// The makespan of the best schedule that fits; the largest number where there is none.
 [[nodiscard]] Nanos makespan_of(const UnitSearch& search);
 
 /// The unit that the step waits for.
 [[nodiscard]] UnitSearch& slowest(const Variant& variant);
 
-/// What other units begin with.
+/// The candidate with which other units begin.
 [[nodiscard]] const Candidate& hint_of(const UnitSearch& search);
 
 /// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if

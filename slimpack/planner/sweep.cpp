@@ -9,7 +9,7 @@
 namespace slimpack {
 namespace {
 
-/// Of all replicas.
+/// The overhead of all replicas together.
 Nanos overhead_of(const RatedPlan& step, const Costs& cost) {
   const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
   Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};

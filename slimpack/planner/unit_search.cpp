@@ -19,7 +19,7 @@ Bytes times_factor(Bytes bytes, double factor) {
   return Bytes(static_cast<std::int64_t>(static_cast<double>(bytes.count()) * factor));
 }
 
-/// The same cap on every rank.
+/// One cap for every rank.
 std::vector<Bytes> uniform(const ListScheduler& scheduler, Bytes cap) {
   return std::vector<Bytes>(scheduler.least_memory().size(), cap);
 }
@@ -94,7 +94,7 @@ UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
   }
   std::vector<Candidate> candidates = coarse_candidates(space_);
   if (!hints.empty()) {
-    // What is near the hint is looked at first.
+    // Candidates near the hint are looked at first.
     const auto away = [&](const Candidate& c) {
       return std::abs(
           std::log2(static_cast<double>(c.cut.fluid.packs) / hints.front().cut.fluid.packs));
@@ -220,7 +220,7 @@ void UnitSearch::narrow(const Trial& trial) {
       trial.free < kClearlyWorse * favourites_.uncapped.score)
     return;
   const int packs = trial.candidate.cut.fluid.packs;
-  // What is coarse may fit by chance and take long. Finer MicroPacks have more memory to spare.
+  // Coarse MicroPacks may fit by chance and take long. Finer MicroPacks have more memory to spare.
   const bool hindered = problem_.job.memory_cap && static_cast<double>(best_makespan().count()) >
                                                        kClearlyWorse * favourites_.uncapped.score;
   if (!hindered && packs > favourite().cut.fluid.packs && packs < too_many_packs_) {
@@ -294,7 +294,7 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
   double average = kNoLimit;
   if (tight) {
     const double tight_score = consider(favourites_.tight, tight->makespan);
-    // What is above the limit is not given up where it may be the best that fits.
+    // The schedule may be above the limit: one that may be the best that fits is not given up.
     if (tight_score <= limit) {
       average = (free_score + tight_score) / 2;
       if (space_.split) average = (average + medium_score) / 2;

@@ -33,7 +33,7 @@ struct RatedUnit : ListScheduler::Result {
 ///    with backwards first and with forwards first, which keeps the stages supplied where memory is
 ///    scarce.
 /// Where the problem names its candidates, they are scheduled under the ladder at once; coarse
-/// ones, too, where none of them fits. Of one replica the answer is the best of a set that the
+/// ones, too, where none of them fits. With one replica the answer is the best of a set that the
 /// memory cap only filters. So a larger cap never leads to a longer makespan. With several replicas
 /// no such promise holds for the step: then the ladder leads down from the job's cap, and only the
 /// candidates that looked best are on it.
@@ -42,7 +42,8 @@ class UnitSearch {
   /// Keeps references to problem and unit. `hints`: candidates to begin with.
   UnitSearch(const StepProblem& problem, const Unit& unit, const std::vector<Candidate>& hints);
 
-  /// Schedules the first hint under the job's cap alone, and keeps what is no longer than `enough`.
+  /// Schedules the first hint under the job's cap alone, and keeps a schedule that is no longer
+  /// than `enough`.
   /// REQUIRES: a hint; called before anything else.
   void glance(Nanos enough);
   /// Considers the next candidate that has a chance. REQUIRES: not exhausted.
@@ -120,7 +121,7 @@ class UnitSearch {
   [[nodiscard]] std::vector<Bytes> ladder(Bytes need) const;
   void climb_ladder(Trial& trial);
   [[nodiscard]] bool climbed_enough() const;
-  /// What a schedule has to be below: the best so far, or the problem's limit.
+  /// A schedule has to be shorter than this: the best so far, or the problem's limit.
   [[nodiscard]] Nanos best_makespan() const;
   /// Whether the offloaded rows of all replicas fit into pinned host memory.
   [[nodiscard]] bool fits_host(const Trial& trial, const Schedule& order) const;

@@ -67,7 +67,7 @@ void put_stores(std::vector<std::vector<Bytes>>& to, const std::vector<std::vect
       to[s][to_ids.sequences[i].index()] = from[s][from_ids.sequences[i].index()];
 }
 
-/// What the replicas of each group have in common, made by the first that asks.
+/// Costs that the replicas of each group share. The first replica that asks makes them.
 template <class Costed>
 class ByGroup {
  public:

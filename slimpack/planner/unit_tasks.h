@@ -1,5 +1,5 @@
-// Unit tasks: what the packs of a unit's replicas cost. What several replicas run together is
-// costed once.
+// Unit tasks: the costs of the packs of a unit's replicas. A pack that several replicas run
+// together is costed once.
 #pragma once
 
 #include <vector>
@@ -10,13 +10,14 @@
 
 namespace slimpack {
 
-/// By replica of the unit: task_times, a spread vocabulary folded (vocabulary_planning.h), here and
-/// in bytes. `packs`: by replica, as cut_unit made them.
+/// The task_times of each replica of the unit. A spread vocabulary is folded
+/// (vocabulary_planning.h), here and in bytes. `packs`: by replica, as cut_unit made them.
 /// Cost: O(stages · packs) of all replicas, O(slices) of those that differ.
 [[nodiscard]] std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
                                                 const std::vector<PackPlan>& packs);
 
-/// By replica of the unit: task_bytes with what is in flight. `replicas` have packs as above.
+/// Adds to each replica of the unit its task_bytes and the rows in flight. `replicas` have packs as
+/// cut_unit made them.
 void add_unit_bytes(const StepProblem& problem, const Unit& unit,
                     std::vector<ReplicaPacks>& replicas);
 

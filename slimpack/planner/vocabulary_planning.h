@@ -15,7 +15,7 @@ namespace slimpack {
 /// spreads the vocabulary. `times.joint` is left as it is.
 void fold_vocabulary(TaskTimes& times);
 
-/// The same of bytes: peaks of E, H and G count as those of the MicroPack's forward or backward.
+/// Folds bytes: peaks of E, H and G count as those of the MicroPack's forward or backward.
 void fold_vocabulary(TaskBytes& bytes, std::size_t ranks);
 
 /// Puts E, H and G into the step's schedules, and forgets what list scheduling says of its memory.

@@ -12,7 +12,7 @@ namespace slimpack {
 
 class JsonFields;  // json_fields.h
 
-/// What a plan's runs measured, by turn.
+/// Measurements of one plan's runs, by turn.
 struct PlannerTurns {
   std::string planner;         ///< "packed"
   std::vector<Nanos> step;     ///< makespans

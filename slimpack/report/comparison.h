@@ -32,9 +32,10 @@ struct ComparedPlanner {
   std::optional<PredictedFigures> figures;  ///< absent if it cannot run the step
   std::string error;                        ///< the reason if figures are absent, in few words
   Nanos planning;                           ///< wall time that planning or tuning took
-  /// Of a baseline: how its step differs from the published setting, and that setting's makespan
-  /// and peak. The published setting is one of those that it is tuned over, so `figures` are never
-  /// longer. Its makespan is absent where it is above the memory cap that `figures` keep.
+  /// For a baseline: how its step differs from the published setting, and that setting's makespan
+  /// and peak. The published setting is one of those that the baseline is tuned over, so `figures`
+  /// are never longer. Its makespan is absent where its peak is above the memory cap that `figures`
+  /// keep.
   std::string tuning = {};
   std::optional<Nanos> published = std::nullopt;
   Bytes published_peak = {};
@@ -50,7 +51,7 @@ inline constexpr double kSameTime = 0.005;
 /// Whether the planner runs the step and its peak is within the cap.
 [[nodiscard]] bool fits(const ComparedPlanner& planner, const std::optional<Bytes>& cap);
 
-/// What a planner takes for the same work, in any unit that all share.
+/// The time that a planner's plan takes for the same work, in any unit that all planners share.
 struct PlannerTime {
   std::string planner;
   double time = 0;

@@ -61,7 +61,7 @@ std::string rank_table(const FitReport& report, int columns) {
   return table.text(columns);
 }
 
-/// What the activations have on a GPU; empty on a CPU.
+/// A table of the bytes that activations have on a GPU; empty on a CPU.
 std::string gpu_table(const FitReport& report, int columns) {
   if (std::ranges::all_of(report.ranks,
                           [](const RankMemoryUse& s) { return s.gpu == GpuActivations(); }))

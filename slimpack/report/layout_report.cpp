@@ -20,7 +20,7 @@ std::string layout_text(const ParallelGrid& grid) {
   return fmt::format("{} × {} × {}", grid.tp, grid.pp, grid.dp);
 }
 
-/// What a layout has beside its ranks: "zero 3", "2 stages a rank, vocabulary spread".
+/// Settings of a layout beside its ranks: "zero 3", "2 stages a rank, vocabulary spread".
 std::string changes_text(const ParallelGrid& grid) {
   std::vector<std::string> parts;
   if (grid.zero != 1) parts.push_back(fmt::format("zero {}", grid.zero));
@@ -187,7 +187,8 @@ const RatedLayout& layout_on(const LayoutReport& report, const ParallelGrid& ran
       report.layouts, [&](const RatedLayout& layout) { return layout.grid.same_ranks(ranks); });
 }
 
-/// What was not searched, how far figures may be off, and how to plan and train the best layout.
+/// Says which settings were not searched, how far figures may be off, and how to plan and train the
+/// best layout.
 std::string notes_text(const RatedLayout& best, std::vector<std::string> settings) {
   std::string text =
       "Tried beside tp × pp × dp, for the five best layouts and those that do not fit: zero 2 and "

@@ -1,4 +1,4 @@
-// What is said of a layout search.
+// Reports a layout search to people.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

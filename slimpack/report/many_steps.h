@@ -1,4 +1,4 @@
-// What is said of many steps of a run: how their figures spread.
+// Reports many steps of a run: how their figures spread.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// The same steps under each planner.
+/// The steps of a run under one planner. Every planner has the same steps.
 struct PlannerSteps {
   std::string planner;
   std::vector<ComparedPlanner> steps;  ///< at least one

@@ -24,7 +24,7 @@ struct MeasuredStep {
   std::string planner;                      ///< "slimpack"
   std::vector<DocumentSequence> sequences;  ///< by SequenceId
   Timeline timeline;
-  /// The same documents by turns, as planned and under another planner, if that was asked for.
+  /// The step's documents by turns, as planned and under another planner, if that was asked for.
   std::optional<ComparedTurns> compared = std::nullopt;
 
   bool operator==(const MeasuredStep&) const = default;

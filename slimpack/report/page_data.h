@@ -18,13 +18,13 @@ struct PageOptions {
   std::function<void()> tick = {};  ///< called while a part takes long; may be empty
 };
 
-/// {"format": "slimpack-report", "version": 1, "name", "title", "headline", "figures"
-/// (verdict.h), "program", "about": [[what, text], …], "kinds": by SpanKind its name, title and
-/// colour, "ranks_per_row": of timelines, "timelines": {"predicted", "packed", "measured"},
-/// "memory" of the same, "loads": {"predicted", "measured"}, "packs": {"plan", "packed"},
-/// "documents": by sequence [document, tokens before], "lengths", "errors", "compared": as in
-/// measured.json (compared_turns.h), "curve", "rivals", "best_rival": its index or null}. What was
-/// not measured is null. Times are nanoseconds, memory is bytes, shares are 0 to 1. The parts are
+/// {"format": "slimpack-report", "version": 1, "name", "title", "headline", "figures" (verdict.h),
+/// "program", "about": [[what, text], …], "kinds": by SpanKind its name, title and colour,
+/// "ranks_per_row": of timelines, "timelines": {"predicted", "packed", "measured"}, "memory" of the
+/// same, "loads": {"predicted", "measured"}, "packs": {"plan", "packed"}, "documents": by sequence
+/// [document, tokens before], "lengths", "errors", "compared": as in measured.json
+/// (compared_turns.h), "curve", "rivals", "best_rival": its index or null}. Figures that were not
+/// measured are null. Times are nanoseconds, memory is bytes, shares are 0 to 1. The parts are
 /// those of page_timeline.h, page_figures.h and rivals.h. Cost: planning by every baseline.
 [[nodiscard]] nlohmann::ordered_json page_data(const ReportSource& source,
                                                const PageOptions& options);

@@ -69,7 +69,7 @@ std::int64_t highest_peak(const TimelineMetrics& metrics) {
   return highest;
 }
 
-/// Which pass's MicroPack a span works on; nullopt for other work and waits.
+/// The pass on whose MicroPack a span works; nullopt for other work and waits.
 std::optional<Pass> pass_of(SpanKind kind) {
   switch (kind) {
     case SpanKind::kForward:
@@ -113,7 +113,8 @@ void raise(std::vector<std::int64_t>& bytes, const std::vector<Nanos>& moments,
   std::size_t next = 0;
   std::int64_t now = 0;
   for (std::size_t i = 0; i < moments.size(); ++i) {
-    // What a moment has after all its samples, and all that is reached before the next moment.
+    // Counts the bytes after all samples of the moment, and every value that is reached before the
+    // next moment.
     for (; next < samples.size() && samples[next]->time <= moments[i]; ++next)
       now = samples[next]->bytes.count();
     bytes[i] = std::max(bytes[i], now);

@@ -10,8 +10,8 @@
 
 namespace slimpack {
 
-/// What a page holds at most, so that a browser opens it at once. Of a timeline with more spans the
-/// first ranks are drawn.
+/// The most that a page holds, so that a browser opens it at once. If a timeline has more spans,
+/// the first ranks are drawn.
 struct PageLimits {
   std::size_t spans = 200'000;
   std::size_t memory_times = 2'000;

@@ -11,7 +11,7 @@ namespace slimpack {
 /// A table of the parts and their sum.
 [[nodiscard]] std::string prompt_text(const PromptQuestion& question);
 
-/// The same: {"format": "slimpack-fit-prompt", "version": 1, …}, in bytes.
+/// The report as JSON: {"format": "slimpack-fit-prompt", "version": 1, …}, in bytes.
 [[nodiscard]] nlohmann::json prompt_figures(const PromptQuestion& question);
 
 }  // namespace slimpack

@@ -23,7 +23,7 @@ struct ReportSource {
   std::optional<MeasuredStep> measured;  ///< with curve: of a run's folder only
   std::optional<TrainingCurve> curve;
 
-  /// Of the plan: what its file says, or what it shows.
+  /// The limits of the plan: those that its file states, or those that the plan shows.
   [[nodiscard]] PlanLimits limits() const;
 };
 

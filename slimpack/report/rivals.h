@@ -16,11 +16,11 @@ namespace slimpack {
 /// context; packs of whole ones then need as much.
 [[nodiscard]] Job job_of(const PlanFile& file, const PlanLimits& limits);
 
-/// What another planner may try for that job.
+/// The choices that another planner has for the plan's job.
 [[nodiscard]] Choices choices_within(const PlanLimits& limits);
 
-/// The same documents as most users run them: the baseline "packed" as published, with one stage on
-/// each rank.
+/// The plan's documents as most users run them: the baseline "packed" as published, with one stage
+/// on each rank.
 [[nodiscard]] RatedPlan packed_rival(const PlanFile& file, const PlanLimits& limits);
 
 /// The rows of a comparison: first the plan itself under the name `planner`, as it is predicted,
@@ -31,8 +31,8 @@ namespace slimpack {
                                                      const std::function<void()>& advance,
                                                      const std::function<void()>& tick);
 
-/// These rows as to_json(ComparedPlanner) has them, with "fits" and without the time that planning
-/// took.
+/// The rows of rivals_of in the form of to_json(ComparedPlanner), with "fits" and without the time
+/// that planning took.
 [[nodiscard]] nlohmann::ordered_json rivals_for_page(const std::vector<ComparedPlanner>& rows,
                                                      const std::optional<Bytes>& cap);
 

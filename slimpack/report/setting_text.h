@@ -9,7 +9,7 @@
 
 namespace slimpack {
 
-/// Who reads a report, and how they set what it advises.
+/// The reader of a report, who sets its advice in this way.
 enum class Reader : std::uint8_t {
   kProgram,  ///< --set plan.recompute=auto, keys of a run configuration
   kPython,   ///< Job(..., recompute="auto")

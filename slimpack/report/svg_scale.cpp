@@ -10,7 +10,7 @@
 namespace slimpack {
 namespace {
 
-/// So many steps between ticks, or one or two more.
+/// An axis has this many steps between ticks, or one or two more.
 constexpr double kSteps = 4;
 /// Values whose smallest is below this share of the largest begin at 0.
 constexpr double kWide = 0.6;
@@ -49,7 +49,7 @@ std::vector<double> ticks_between(double low, double high, std::initializer_list
     }
 }
 
-/// Those that a round number needs.
+/// The decimals that a round number needs.
 int decimals_of(double number) {
   return std::max(0, static_cast<int>(-std::floor(std::log10(number) + kRounding)));
 }

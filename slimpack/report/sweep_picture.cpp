@@ -51,7 +51,7 @@ constexpr const char* kStyle = R"(<style>
 </style>
 )";
 
-/// What a panel shows.
+/// One panel of the picture: its title, its values and their scale.
 struct Panel {
   std::string title;
   std::function<double(const SweepFigures&, const SweepTimes&)> value;
@@ -147,7 +147,7 @@ class Picture {
     return fmt::format("{}", fmt::join(parts, "; "));
   }
 
-  /// Of the lines, if there are several.
+  /// Names the lines, if there are several.
   [[nodiscard]] std::string legend() const {
     if (lines_.size() < 2) return "";
     std::string out = svg_text(16, 70, report_.axes[1].name, "class=\"quiet\"");

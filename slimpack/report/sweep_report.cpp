@@ -17,7 +17,8 @@ namespace slimpack {
 namespace {
 
 constexpr std::size_t kShownMisfits = 3;
-/// Of lines through the points; more are in the JSON alone.
+/// The most lines through the points of which the text shows all. With more lines it shows those of
+/// the best point; the JSON has all.
 constexpr std::size_t kShownTurns = 4;
 constexpr const char* kNoFit = "does not fit";
 

@@ -1,4 +1,4 @@
-// What is said of a sweep: the table, and the figures as JSON and CSV.
+// Reports a sweep: the table, and the figures as JSON and CSV.
 #pragma once
 
 #include <cstddef>
@@ -44,8 +44,8 @@ struct SweepReport {
 /// Times are in nanoseconds, memory in bytes; points are named by their index.
 [[nodiscard]] nlohmann::json sweep_json(const SweepReport& report);
 
-/// A line of titles and a line for each point, with the names and units of the JSON. What a point
-/// that does not fit lacks is empty.
+/// A line of titles and a line for each point, with the names and units of the JSON. Cells that a
+/// point lacks because it does not fit are empty.
 [[nodiscard]] std::string sweep_csv(const SweepReport& report);
 
 }  // namespace slimpack

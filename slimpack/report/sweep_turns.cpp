@@ -84,7 +84,7 @@ std::string reason(const SweepFigures& a, const SweepFigures& b) {
                                    shares(a.times().bubble, b.times().bubble, " bubble")));
 }
 
-/// What an axis makes finer: the number of MicroPacks, or where slices may be cut.
+/// The things that an axis makes finer: the number of MicroPacks, or where slices may be cut.
 const char* made_finer(const SweepAxis& axis) {
   return axis.finer == Finer::kHigher ? "MicroPacks" : "slices";
 }

@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// What the mean rank does in a step. The parts add up to the makespan.
+/// The mean rank's time in a step, in parts that add up to the makespan.
 struct StepParts {
   double overhead = 0;  ///< nanoseconds: what MicroPacks and slices cost by themselves
   double work = 0;      ///< tokens and prefixes, reduction, optimizer

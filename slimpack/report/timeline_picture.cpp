@@ -26,7 +26,7 @@ constexpr std::size_t kMostBoxes = 20'000;
 // Grey of the same contrast on white and on black.
 constexpr const char* kText = "#757b84";
 
-/// Where things are: x by time, from the start of each timeline.
+/// Maps times to x, counted from the start of each timeline.
 class Scale {
  public:
   Scale(std::span<const PicturedTimeline> timelines, double left) : left_(left) {

@@ -151,7 +151,7 @@ Bytes ActivationLedger::taken_from_vocabulary(const Action& action) const {
   return {};
 }
 
-// What the first and the last stage keep for E, H and G, or have from them.
+// Counts the rows that the first and the last stage keep for E, H and G, or have from them.
 void ActivationLedger::run_vocabulary(const Action& action) {
   if (!bytes_.spread_vocabulary()) return;
   const std::size_t s = action.stage.index();

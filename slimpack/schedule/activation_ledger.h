@@ -75,7 +75,7 @@ class ActivationLedger {
   void run(const Action& action);
 
  private:
-  /// What E or H has made for the action.
+  /// The bytes that E or H has made for the action.
   [[nodiscard]] Bytes taken_from_vocabulary(const Action& action) const;
   void run_vocabulary(const Action& action);
   [[nodiscard]] const StageStores& stores_of(StageId stage) const {

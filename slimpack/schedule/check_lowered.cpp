@@ -88,8 +88,8 @@ class MessageCheck {
   std::optional<Action> output_;  ///< the action whose output is to be sent next
 };
 
-/// Runs the lists of all ranks in the worst case. What is possible stays possible until it happens,
-/// so one exhaustive run decides.
+/// Runs the lists of all ranks in the worst case. An event that is possible stays possible until it
+/// happens, so one exhaustive run decides.
 class WorstCase {
  public:
   WorstCase(const StepPlan& plan, std::span<const LoweredSchedule> lowered)

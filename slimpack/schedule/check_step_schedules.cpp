@@ -89,8 +89,8 @@ class JointRun {
     return true;
   }
 
-  /// The action with which this one exchanges attention, if it is next on its rank too; the action
-  /// itself if there is none; null if it has to wait.
+  /// The partner with which the action exchanges attention, if the partner is next on its rank,
+  /// too; the action itself if it has no partner; null if it has to wait.
   const Action* partner_there(std::size_t r, const Action& action) {
     const Action* partner = partners_[r].of(action);
     if (partner == nullptr) return &action;

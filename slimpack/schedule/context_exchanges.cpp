@@ -12,7 +12,8 @@
 namespace slimpack {
 namespace {
 
-/// Of two actions, the giver with more pairs than the taker; none if they are even to one key.
+/// The exchange between two actions, a giver with more pairs and a taker with fewer; none if they
+/// are even to one key.
 std::optional<ContextExchange> exchange_between(const PackPlan& packs, const Action& giver,
                                                 const Action& taker) {
   const MicroPack& pack = packs.of(giver.pass)[giver.pack.index()];
@@ -45,7 +46,8 @@ std::vector<std::vector<ContextExchange>> context_exchanges(const StepPlan& plan
   std::vector<std::vector<ContextExchange>> out;
   for (std::size_t r = 0; r < schedules.size(); ++r) {
     const PackPlan& packs = plan.replicas[r].packs;
-    // By half of a tick and pass: whole backwards exchange with whole ones.
+    // Actions are paired within a half of a tick and a pass: whole backwards exchange with whole
+    // ones.
     std::map<std::pair<Ticks::Half, Pass>, std::vector<Action>> together;
     for (const auto& actions : schedules[r].ranks)
       for (const Action& action : actions) {

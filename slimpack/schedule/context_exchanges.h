@@ -8,7 +8,7 @@
 
 namespace slimpack {
 
-/// Of each replica, exchanges that even attention out between the ranks of its pipeline. In each
+/// For each replica, exchanges that even attention out between the ranks of its pipeline. In each
 /// half of a tick (ticks.h) the rank whose MicroPack has most query-key pairs gives keys to the one
 /// with fewest, the second most to the second fewest, and so on, until both have equally many
 /// (SlimPipe, arXiv:2504.14519, section 4.2). Merged MicroPacks take no part. Ascending; empty for

@@ -26,7 +26,8 @@ MicroPack pack_of(const std::vector<MicroPack>& packs, FoldedPack of,
   return pack;
 }
 
-/// By folded pack. `of_stage(l)`: the packs of local stage l. Packs that it lacks are free.
+/// A value for each folded pack. `of_stage(l)`: the packs of local stage l. Packs that it lacks are
+/// free.
 template <class OfStage>
 auto by_folded(const FoldedOrder& order, const OfStage& of_stage) {
   std::decay_t<decltype(of_stage(0))> out;
@@ -42,7 +43,7 @@ auto by_folded(const FoldedOrder& order, const OfStage& of_stage) {
   return out;
 }
 
-/// What is the same on all stages, by folded pack.
+/// Values that are the same on all stages, by folded pack.
 template <class Value>
 std::vector<Value> by_folded(const std::vector<Value>& by_pack, const FoldedOrder& order) {
   return by_folded(order, [&](std::int32_t) -> const std::vector<Value>& { return by_pack; });
@@ -102,7 +103,8 @@ TaskBytes folded_bytes(const TaskBytes& bytes, const FoldedOrders& orders) {
   return out;
 }
 
-/// By folded backward: up to the last forward of the last pack that its own pack needs.
+/// The forwards that each folded backward needs: up to the last forward of the last pack that its
+/// own pack needs.
 std::vector<std::int32_t> own_needs(const std::vector<std::int32_t>& needed,
                                     const FoldedOrders& orders) {
   std::vector<std::int32_t> out;

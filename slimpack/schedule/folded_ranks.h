@@ -1,5 +1,5 @@
-// Folded ranks: the stages of a rank as one stage, which runs the MicroPacks of all of them. What
-// orders one stage a rank so orders several.
+// Folded ranks: the stages of a rank as one stage, which runs the MicroPacks of all of them. So a
+// rule that orders one stage a rank orders several.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// A MicroPack on one of a rank's stages: what a folded rank has as a MicroPack.
+/// A MicroPack on one of a rank's stages, which is a MicroPack of the folded rank.
 struct FoldedPack {
   PackId pack;
   std::int32_t local_stage = 0;
@@ -49,8 +49,8 @@ class FoldedOrder {
 /// slots of an inbox more.
 [[nodiscard]] bool has_rounds(std::int32_t packs, std::int32_t ranks);
 
-/// Ends of batches of either pass: the forwards of a batch are what its backwards need beside
-/// earlier batches. Those without rounds are joined with the next, if that leaves any.
+/// Ends of batches of either pass: the backwards of a batch need its forwards and those of earlier
+/// batches. Batches without rounds are joined with the next one, if that leaves any.
 struct Batches {
   std::vector<std::int32_t> forward, backward;
 };
@@ -75,19 +75,19 @@ struct FoldedOrders {
 /// the same for all ranks; FoldedLinks says whether a rank receives one.
 [[nodiscard]] ReplicaPacks folded(const ReplicaPacks& replica, const FoldedOrders& orders);
 
-/// By backward of a rank: how many forwards come before it there. With one stage a rank all three
-/// are the same, and the last two are left empty.
+/// How many forwards come before each backward of a rank. With one stage a rank all three are the
+/// same, and the last two are left empty.
 struct ForwardNeeds {
   std::vector<std::int32_t> running;        ///< run before it
   std::vector<std::int32_t> arriving = {};  ///< have run once its input, or a later one's, can wait
   std::vector<std::int32_t> fitting = {};   ///< have to fit into memory before it
 };
 
-/// Of a folded rank. All its stages need a backward's packs, as they pass all stages before it
-/// comes back. More forwards have to fit where a round is longer than the slots of an inbox, so
-/// that no ranks wait for each other in a circle: the last may then wait for a slot of the first,
-/// which is up to the difference ahead of it, and backward the first for the last. `needed`: by
-/// backward pack, as running_needs.
+/// The forwards that a folded rank needs. A backward's packs have to run on all its stages first,
+/// as they pass all stages before the gradient comes back. More forwards have to fit where a round
+/// is longer than the slots of an inbox, so that no ranks wait for each other in a circle: the last
+/// rank may then wait for a slot of the first, which is up to the difference ahead of it, and
+/// backward the first for the last. `needed`: by backward pack, as running_needs.
 [[nodiscard]] ForwardNeeds folded_needs(const std::vector<std::int32_t>& needed,
                                         const FoldedOrders& orders, std::int32_t slots);
 
@@ -101,7 +101,7 @@ struct FoldedLink {
   std::int32_t begun = 0;  ///< of a target: so many folded packs must have begun for a free slot
 };
 
-/// By rank and folded pack of a pass.
+/// The senders and the receivers of each folded pack of a pass, by rank.
 struct FoldedLinks {
   FoldedLinks(const FoldedOrder& order, Pass pass, std::int32_t ranks, std::int32_t slots);
 

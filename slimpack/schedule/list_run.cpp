@@ -210,7 +210,8 @@ std::optional<Pass> ListRun::startable(std::size_t s) {
   return std::nullopt;
 }
 
-/// Of the next forward; kNever until its sender has begun it, or if there is none.
+/// When the input of the next forward arrives; kNever until its sender has begun it, or if there is
+/// no next forward.
 std::int64_t ListRun::forward_arrival(std::size_t s) const {
   const Stage& stage = stages_[s];
   if (stage.next_forward >= tasks_.forwards) return kNever;

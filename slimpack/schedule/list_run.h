@@ -63,7 +63,7 @@ class ListRun {
   void set_left();
   void set_pace();
   [[nodiscard]] Pass preferred(std::size_t s) const;
-  /// Of folded ranks: who sends a pack's input, and who receives its output.
+  /// For folded ranks: the sender of a pack's input, and the receiver of its output.
   [[nodiscard]] const FoldedLink& source(std::size_t s, bool forward, std::int32_t pack) const;
   [[nodiscard]] const FoldedLink& target(std::size_t s, bool forward, std::int32_t pack) const;
   /// Whether the output of the next pack is sure of a slot, and when its input arrives.

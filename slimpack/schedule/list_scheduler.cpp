@@ -136,7 +136,8 @@ std::optional<ListScheduler::Result> ListScheduler::folded_run(const std::vector
   for (std::size_t s = 0; s < caps.size(); ++s)
     if (least_memory_[s] > caps[s]) return std::nullopt;
   if (caps.empty() || all_memory_.front().size() == 1) return run_with(all_memory_, caps, policy);
-  // Where the caps hold for all replicas in what they let the fullest do, they change nothing.
+  // The first run counts only the replica that needs most memory on each stage. If its orders keep
+  // the caps for all replicas, the other replicas change nothing.
   auto result = run_with(first_to_fill_, caps, policy);
   if (!result || result->memory.empty()) return result;
   result->memory = memory_of(result->schedule);

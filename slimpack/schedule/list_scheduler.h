@@ -17,7 +17,7 @@
 
 namespace slimpack {
 
-/// Which of several possible actions a stage starts.
+/// The rule by which a stage chooses among several possible actions.
 struct ListPolicy {
   /// kForward or kBackward: which starts if both could. With several stages a rank kBackward means
   /// the pace of 1F1B.
@@ -27,15 +27,15 @@ struct ListPolicy {
   std::int32_t split_from = std::numeric_limits<std::int32_t>::max();
   /// The run ends without a result as soon as its makespan is sure to be longer than this.
   Nanos give_up_above{std::numeric_limits<std::int64_t>::max()};
-  /// Of a run of at least this makespan the memory is left empty, which saves time. With several
-  /// replicas it may then exceed the caps.
+  /// A run of at least this makespan leaves its memory empty, which saves time. With several
+  /// replicas its memory may then exceed the caps.
   Nanos count_memory_below{std::numeric_limits<std::int64_t>::max()};
 };
 
-/// Modified 1F1B by list scheduling in simulated time (design §5). Whenever a stage is free, it
-/// starts its next backward if that can start now; else its next forward if the stage's activation
-/// bytes stay within the cap; else it waits. It starts no action whose output might find a full
-/// channel, so no stage ever waits to send.
+/// Modified 1F1B by list scheduling in simulated time (docs/planner.md). Whenever a stage is free,
+/// it starts its next backward if that can start now; else its next forward if the stage's
+/// activation bytes stay within the cap; else it waits. It starts no action whose output might find
+/// a full channel, so no stage ever waits to send.
 ///
 /// The cap holds in every run of the orders, whatever its timing. It covers the stores, each
 /// action's transients and all inputs that can wait in the channels at the same moment.

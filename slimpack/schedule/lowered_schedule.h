@@ -28,7 +28,7 @@ struct Instruction {
   auto operator<=>(const Instruction&) const = default;
 };
 
-/// As torch.distributed.pipelining writes them: "1RECV_F0", "1F0", "1SEND_F0".
+/// The text that torch.distributed.pipelining writes: "1RECV_F0", "1F0", "1SEND_F0".
 [[nodiscard]] std::string to_string(const Instruction& instruction);
 
 /// The instructions of each rank of a pipeline, in the order in which it begins them.

@@ -35,7 +35,7 @@ MemoryGuard::MemoryGuard(const RowFlow& flow, const TaskBytes& bytes, StageId st
   least_cap_ = least_cap_for(needs.fitting.empty() ? needs.running : needs.fitting);
 }
 
-/// By f: how many of the ascending needs f forwards meet.
+/// For each number f of forwards, how many of the ascending needs f forwards meet.
 std::vector<std::int32_t> MemoryGuard::by_forwards(const std::vector<std::int32_t>& needs) const {
   std::vector<std::int32_t> met;
   met.reserve(held_.size());

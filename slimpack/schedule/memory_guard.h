@@ -17,7 +17,7 @@ namespace slimpack {
 /// By backward: the forwards that have run before it, the running maximum of forwards_needed.
 [[nodiscard]] std::vector<std::int32_t> running_needs(const PackPlan& packs);
 
-/// Which packs of a stage have an input that can wait for them.
+/// Tells whether a pack of a stage has an input that can wait for it.
 struct HasInput {
   bool any = true;
   const std::vector<FoldedLink>* sources = nullptr;  ///< of a folded rank; else null

@@ -16,7 +16,7 @@ namespace slimpack {
 void require_valid_schedules(const StepPlan& plan, std::span<const Schedule> schedules,
                              std::string_view origin);
 
-/// The same with check_lowered.
+/// Checks lowered schedules in the same way, with check_lowered in place of check_step_schedules.
 void require_valid_lowered(const StepPlan& plan, std::span<const LoweredSchedule> lowered,
                            std::string_view origin);
 

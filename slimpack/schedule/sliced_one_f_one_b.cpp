@@ -9,13 +9,14 @@
 namespace slimpack {
 
 // The last rank runs `in_flight` forwards ahead throughout the step: the most that any backward
-// needs beyond one for each backward before it. Each rank is a constant number of forwards ahead
-// of the next, never behind. So a forward never waits for a backward that comes after it, and the
+// needs beyond one for each backward before it. Each rank is a constant number of forwards ahead of
+// the next, never behind. So a forward never waits for a backward that comes after it, and the
 // ranks cannot wait for each other in a circle. With several stages a rank the first waits for the
-// last, too: forward for what that has sent a round before, backward for slots. The first leads by
-// 2 (p − 1) forwards. Two rounds are more than that, so it does not wait for what comes after its
-// own backward; and less than that and the slots of both directions, so the two do not wait for
-// each other's slots. Where there are no such rounds, all forwards run before the first backward.
+// last, too: forward for the rows that the last has sent a round before, backward for slots. The
+// first leads by 2 (p − 1) forwards. Two rounds are more than that, so it does not wait for what
+// comes after its own backward; and less than that and the slots of both directions, so the two do
+// not wait for each other's slots. Where there are no such rounds, all forwards run before the
+// first backward.
 Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks, std::int32_t ahead_per_rank,
                             std::int32_t stages_per_rank) {
   SLIMPACK_CHECK(ranks >= 1 && ahead_per_rank >= 0 && stages_per_rank >= 1 &&

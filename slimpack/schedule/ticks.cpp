@@ -1,5 +1,5 @@
-// Steps: run all orders without a clock; give each action its tick as soon as those of what it
-// needs are known.
+// Steps: run all orders without a clock; give each action its tick as soon as the ticks of the
+// actions that it needs are known.
 #include "slimpack/schedule/ticks.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Ticks::Half Ticks::least(std::size_t r, std::size_t p, const Action& action) {
     if (input == kUnknown) return kUnknown;
     half = std::max(half, input + 2);
   }
-  // Its output finds a free slot: nobody waits in a tick for what comes after.
+  // The action's output finds a free slot: nobody waits in a tick for what comes after.
   if (has_output(action, stages_) && pack >= slots_) {
     const Half taken = halves(r, forward ? s + 1 : s - 1, action.pass)[pack - slots_];
     if (taken == kUnknown) return kUnknown;

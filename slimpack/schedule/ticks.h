@@ -12,9 +12,9 @@
 
 namespace slimpack {
 
-/// In a tick a rank runs a forward at most and then a backward at most. What it sends is used in
-/// the next tick (SlimPipe's ticks, arXiv:2504.14519). Each action has the first tick that its
-/// rank's order, its input, a free slot for its output and its other replicas allow.
+/// In a tick a rank runs a forward at most and then a backward at most. The rows that it sends are
+/// used in the next tick (SlimPipe's ticks, arXiv:2504.14519). Each action has the first tick that
+/// its rank's order, its input, a free slot for its output and its other replicas allow.
 class Ticks {
  public:
   /// Half a tick: of tick t, forwards have 2t, backwards 2t + 1.
@@ -43,7 +43,7 @@ class Ticks {
   }
   /// The first half where an action may stand by itself; kUnknown while that is not known.
   Half least(std::size_t r, std::size_t p, const Action& action);
-  /// That of an action which all replicas of its pack run together.
+  /// The half of a tick in which all replicas of a pack run an action together.
   Half common(std::size_t r, std::size_t p, const Action& action);
   bool step(std::size_t r, std::size_t p);
 

@@ -44,7 +44,7 @@ std::vector<Action> merged(const std::vector<Action>& actions,
   std::vector<Action> out;
   auto next = joint.begin();
   for (const Action& action : actions) {
-    // Weight gradients follow what they belong to.
+    // Weight gradients follow the input gradients that they belong to.
     if (action.pass != Pass::kWeightGradient)
       for (const Ticks::Half half = ticks.of(replica, action);
            next != joint.end() && 2 * next->tick < half; ++next)

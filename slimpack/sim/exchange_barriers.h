@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// Those of one replica.
+/// The exchange barriers of one replica.
 class ExchangeBarriers {
  public:
   static constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();

@@ -34,7 +34,7 @@ TaskTimes counted_times(const PackPlan& packs, std::size_t stages, std::size_t r
 
 std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log,
                                         std::span<const Schedule> schedules) {
-  // Of events at one time those come first on which others depend, as in the log.
+  // Events at one time stay in the order of the log: an event comes before those that depend on it.
   std::ranges::stable_sort(log, {}, &LoggedEvent::time);
   const std::size_t ranks = schedules.front().ranks.size();
   std::vector<LoweredSchedule> lowered;

@@ -20,7 +20,7 @@ namespace slimpack {
                                                  std::span<const Schedule> schedules,
                                                  int slots = kChannelSlots);
 
-/// The same where no costs are known: as if a backward took as long as two forwards.
+/// Lowers a plan without known costs, as if a backward took as long as two forwards.
 /// REQUIRES: check_plan and check_step_schedules are empty.
 [[nodiscard]] std::vector<LoweredSchedule> lower(const StepPlan& plan,
                                                  std::span<const Schedule> schedules);

@@ -90,15 +90,15 @@ std::vector<Nanos> rank_sums(const Table& table, const StagePlacement& placement
   return sums;
 }
 
-/// What every rank runs together with all others. None of them runs anything else meanwhile.
+/// The time of the actions that all ranks run together. No rank runs anything else meanwhile.
 Nanos joint_work(const TaskTimes& times) {
   Nanos sum_of_all;
   for (const std::vector<Nanos>& pass : times.joint) sum_of_all += sum(pass);
   return sum_of_all;
 }
 
-/// A rank begins with its first stage and ends with it: what it has run forward on the others goes
-/// back through it.
+/// A rank begins with its first stage and ends with it: the rows that it has run forward on its
+/// other stages go back through the first one.
 Bounds bounds_of(const PackPlan& packs, const TaskTimes& times, const StagePlacement& placement) {
   Bounds bounds;
   if (packs.forward.empty()) return bounds;

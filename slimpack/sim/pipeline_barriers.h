@@ -12,7 +12,7 @@
 
 namespace slimpack {
 
-/// Those of one replica. Each action starts when the last rank is ready for it.
+/// The barriers of one replica. Each action starts when the last rank is ready for it.
 class PipelineBarriers {
  public:
   static constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();

@@ -20,7 +20,7 @@ class ReceivePosts {
   [[nodiscard]] const Instruction* before(std::size_t replica, const Action& action) const;
 
  private:
-  /// Of one stage, by direction and pack.
+  /// The instructions of one stage, by direction and pack.
   using OfStage = std::array<std::vector<const Instruction*>, 2>;
 
   std::size_t count_;            ///< of stages

@@ -35,7 +35,7 @@ struct PassTimes {
   std::vector<std::int64_t> put;  ///< the end, or later if the channel was full
 };
 
-/// The same, of any pass.
+/// A view of the times of any pass's packs on one stage.
 struct PassView {
   std::span<const std::int64_t> start, end, put;
 };
@@ -273,8 +273,8 @@ class Simulator {
     return true;
   }
 
-  /// Both actions stand where the first one ends: what that sends must find the other one before
-  /// it. The first of them that starts logs both.
+  /// Both actions stand where the first of them ends: its sends must find the other action before
+  /// them in the log. The first of them that starts logs both.
   void log_exchange(std::size_t r, std::int64_t start, const Action& action,
                     const Action& partner) {
     const PassTimes& other = times_of(state_of(r, partner.stage.index()), partner.pass);
@@ -370,7 +370,7 @@ class Simulator {
     return times_of(receiver, action.pass).start[pack - slots_];
   }
 
-  /// What is left of the rank's reduction after its last action.
+  /// The time that is left of the rank's reduction after its last action.
   [[nodiscard]] Nanos reduction_of(std::size_t r, std::size_t p) const {
     const TaskTimes& times = replicas_[r].times;
     const auto& actions = schedules_[r].ranks[p];

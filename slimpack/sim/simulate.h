@@ -46,8 +46,8 @@ struct SimulationResult {
                                         std::span<const Schedule> schedules,
                                         const SimulationOptions& options = {});
 
-/// As makespan_lower_bound, but only until the last action ends, without reduction and step end. 0
-/// without packs.
+/// A makespan_lower_bound until the last action ends, without reduction and step end. 0 without
+/// packs.
 [[nodiscard]] Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times,
                                         const StagePlacement& placement = {});
 

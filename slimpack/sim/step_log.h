@@ -16,7 +16,7 @@ struct LoggedEvent {
   Instruction instruction;  ///< kCompute or kSend
 };
 
-/// By replica the lists of its ranks: the events by time, and each receive where its message is
+/// The lists of each replica's ranks: the events by time, and each receive where its message is
 /// sent. `log`: whatever an event depends on comes before it, and the actions of a merged pack on a
 /// stage stand side by side.
 [[nodiscard]] std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log,

@@ -25,7 +25,7 @@ std::size_t lightest_group(const Slice& sequence, std::span<const PackCost> grou
   return static_cast<std::size_t>(std::ranges::min_element(groups, {}, load) - groups.begin());
 }
 
-/// Where no group is large enough for a sequence.
+/// The group of a sequence for which no group is large enough.
 enum class Otherwise : std::uint8_t {
   kLightest,  ///< it takes the group that it loads least
   kLargest,   ///< it takes the largest group, on which it needs least memory
@@ -125,7 +125,8 @@ class Assigning {
     least_ = std::max(least_, groups[lightest_group(longest, groups)](longest));
   }
 
-  /// Those that are merged, largest groups first, then longest sequences; without their places.
+  /// The sequences that are merged, largest groups first, then longest sequences. Their places are
+  /// not chosen yet.
   [[nodiscard]] std::vector<MergedSequence> merged(double merge_above, Otherwise otherwise) const {
     std::vector<MergedSequence> merged;
     for (const SequenceId q : order_) {

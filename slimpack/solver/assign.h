@@ -1,5 +1,5 @@
-// Assign (design §5, phase 1): sequences to replicas. The longest go to groups of replicas that run
-// them together (DP-Merge).
+// Assign (docs/solver.md, phase 1): sequences to replicas. The longest go to groups of replicas
+// that run them together (DP-Merge).
 #pragma once
 
 #include <cstdint>
@@ -57,8 +57,8 @@ struct Assignment {
 
 /// Few long sequences cannot be balanced whole. Group by group, smallest groups first, this merges
 /// the sequence of the heaviest replica that leaves the group lightest, as long as the merge takes
-/// at least the share `least` of that replica's load off the highest load. `speed` and `groups` as
-/// above. Cost: O(sequences · groups · group size / least).
+/// at least the share `least` of that replica's load off the highest load. `speed` and `groups` are
+/// those of assign. Cost: O(sequences · groups · group size / least).
 [[nodiscard]] Assignment levelled(const SequenceLengths& lengths, std::span<const double> speed,
                                   std::span<const PackCost> groups, Assignment assignment,
                                   double least);

@@ -66,7 +66,7 @@ class Search {
     }
   }
 
-  /// Of replicas of one speed the least loaded one ends first, so each speed has a heap.
+  /// Among replicas of one speed the least loaded one ends first, so each speed has a heap.
   void longest_first() {
     std::vector<BySpeed> speeds = by_speed();
     for (const Item item : falling(problem_.work)) {
@@ -156,7 +156,7 @@ class Search {
 
   /// Both lists fall, so what the best partner of an item is only moves on as the items go by.
   [[nodiscard]] std::optional<Exchange> best_exchange(std::size_t from, std::size_t to) const {
-    // So much work less on `from` would make both end at once.
+    // If `from` had this much work less, both would end at once.
     const double wanted = (load_[from] - load_[to]) / (time_per_work_[from] + time_per_work_[to]);
     const std::vector<Item>& takes = items_[to];
     std::optional<Exchange> best;

@@ -1,5 +1,5 @@
-// Balance (design §5, phase 1): items, usually whole sequences, to replicas, so that the highest
-// load is as low as possible.
+// Balance (docs/solver.md, phase 1): items, usually whole sequences, to replicas, so that the
+// highest load is as low as possible.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace slimpack {
 
-/// What one replica starts with. Its load is carried + Σ work of its items / speed.
+/// A replica before it gets items. Its load is carried + Σ work of its items / speed.
 struct BalanceReplica {
   double speed = 1;    ///< work per nanosecond, > 0
   double carried = 0;  ///< nanoseconds of work that it has already, ≥ 0

@@ -48,7 +48,7 @@ std::vector<std::size_t> falling_order(const std::vector<double>& work) {
   return order;
 }
 
-/// The same assignment with equal replicas renamed in the order of their first items.
+/// The assignment with equal replicas renamed in the order of their first items.
 std::vector<std::size_t> renamed(const std::vector<std::int32_t>& replica,
                                  const std::vector<std::size_t>& order, const Twins& twins) {
   // By replica: its name, and, for the first of each class, the next name to give.

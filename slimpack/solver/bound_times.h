@@ -1,4 +1,4 @@
-// Bound times: what no plan of a step undercuts, whatever its cuts and orders.
+// Bound times: times that no plan of a step undercuts, whatever its cuts and orders.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 namespace slimpack {
 
 /// Nanoseconds before rounding. Passes are forward, backward and the input gradients of backward:
-/// what a stage does before its output can be sent, which is less than backward where weight
-/// gradients can wait and the output goes anywhere. Groups of 2^k replicas are named by k.
+/// the part that a stage runs before its output can be sent, which is less than backward where
+/// weight gradients can wait and the output goes anywhere. Groups of 2^k replicas are named by k.
 class BoundTimes {
  public:
   /// Keeps references. REQUIRES: at least one sequence.
@@ -27,7 +27,7 @@ class BoundTimes {
   [[nodiscard]] std::int32_t hops() const { return stages() - 1; }
   [[nodiscard]] std::size_t groups() const { return fastest_cost_.front().size(); }
 
-  /// By replica.
+  /// The speed of each replica on this rank.
   [[nodiscard]] std::vector<double> speed_on(std::int32_t rank) const;
   /// The time of a sequence, forward and `backward`, on all stages of a rank of each replica of the
   /// group, uncut, at speed 1; with E, H and G of a vocabulary that is spread.
@@ -35,9 +35,9 @@ class BoundTimes {
   /// The least time of one slice on stages [0, s), with their transfers, on the best group. The
   /// first forwards and the last backwards of a replica are of first slices.
   [[nodiscard]] double way(std::int32_t s, Pass pass) const;
-  /// What a rank of a replica that runs anything has beside its sequences: the way to its first
-  /// stage, a MicroPack each way on each stage and, after what is sent, the way back from the
-  /// first.
+  /// The time that a rank of a replica that runs anything has beside its sequences: the way to its
+  /// first stage, a MicroPack each way on each stage and, after the last rows are sent, the way
+  /// back from the first stage.
   [[nodiscard]] double around(std::int32_t rank, Pass backward) const;
   /// The way of a sequence through the pipeline and back. The greater of two bounds:
   ///  - its forward slices follow each other on the first stage, and the last of them passes all
@@ -46,15 +46,15 @@ class BoundTimes {
   ///  - in either pass n slices take n overheads and the work of the whole on the stages' cheapest,
   ///    and the largest of them, an n-th of the work at least, repeats at every hand-over.
   [[nodiscard]] double chain(Tokens length, std::size_t k) const;
-  /// No action takes less.
+  /// The time that no action goes below.
   [[nodiscard]] double shortest_action() const;
 
  private:
   [[nodiscard]] std::int32_t stages() const { return job_.layout.stages(); }
-  /// At the speed of the fastest replica.
+  /// The cost of a rank's stages, at the speed of the fastest replica.
   [[nodiscard]] PackCost cost_on(std::int32_t rank, Pass pass, std::size_t k) const;
   [[nodiscard]] PackCost cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const;
-  /// At the speed of the fastest replica.
+  /// The cost of a stage, at the speed of the fastest replica.
   [[nodiscard]] const PackCost& cost(std::int32_t s, Pass pass, std::size_t k) const;
   [[nodiscard]] PackCost vocabulary(Pass backward, std::size_t k) const;
   [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const;

@@ -77,7 +77,7 @@ PackOfGranule CutModel::pack_of(const std::vector<double>& values) const {
   return result;
 }
 
-/// What a granule adds when a slice begins with it.
+/// The cost that a granule adds when a slice begins with it.
 double CutModel::begin_cost(std::size_t granule) const {
   const PackCost& cost = problem_.cost;
   return (cost.per_slice + cost.prefix(granules_.pieces[granule])) / unit_;

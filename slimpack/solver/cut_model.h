@@ -10,7 +10,8 @@
 
 namespace slimpack {
 
-/// The sequences, cut at every multiple of the grid. Those of a sequence are neighbours, in order.
+/// The sequences, cut at every multiple of the grid. The granules of a sequence are neighbours, in
+/// order.
 struct Granules {
   std::vector<Slice> pieces;
   std::vector<std::size_t> begin;  ///< by place of a sequence: its first granule; one more: the end

@@ -77,7 +77,7 @@ std::vector<MicroPack> packs_of(const Granules& granules, const PackOfGranule& p
   return packs;
 }
 
-/// What no cut can go below, in nanoseconds.
+/// Lower bounds of every cut, in nanoseconds.
 struct Least {
   double work = 0;     ///< of all packs: sequences in one slice each, in one pack
   double largest = 0;  ///< of the packs
@@ -140,7 +140,7 @@ PackOfGranule read_start(const ExactCutProblem& problem, const Granules& granule
   return pack_of;
 }
 
-/// The same packs with sequences of equal length exchanged such that their heads' packs ascend.
+/// The packs with sequences of equal length exchanged such that their heads' packs ascend.
 PackOfGranule renamed(const Granules& granules, const PackOfGranule& pack_of) {
   PackOfGranule result = pack_of;
   for (const std::vector<std::size_t>& group : granules.equals) {

@@ -1,4 +1,4 @@
-// Exact cut (design §5, phase 2): the best MicroPacks of one pass on a coarse grid, by
+// Exact cut (docs/solver.md, phase 2): the best MicroPacks of one pass on a coarse grid, by
 // mixed-integer programming. Its optimum or its bound says how good faster cuts are.
 #pragma once
 

@@ -43,7 +43,7 @@ Walk make_walk(const SequenceLengths& lengths, const std::vector<SequenceId>& or
 }
 
 /// The ways to cut what is left of a sequence in two: cuts lie on the grid with a granule or more
-/// on either side. What is left begins or ends on the grid, whichever was cut before.
+/// on either side. The rest begins or ends on the grid, whichever was cut before.
 class Cuts {
  public:
   Cuts(const Walk& walk, const Slice& rest)
@@ -53,14 +53,14 @@ class Cuts {
 
   [[nodiscard]] std::int64_t count() const { return count_; }
 
-  /// What the k-th cut takes off; pieces grow with k. REQUIRES: 1 ≤ k ≤ count.
+  /// The piece that the k-th cut takes off; pieces grow with k. REQUIRES: 1 ≤ k ≤ count.
   [[nodiscard]] Slice piece(std::int64_t k) const {
     const Tokens cut = rest_.begin + Tokens(cut_granules(k) * walk_.granularity);
     return walk_.pass == Pass::kForward ? Slice{rest_.sequence, rest_.begin, cut}
                                         : Slice{rest_.sequence, cut, rest_.end};
   }
 
-  /// What the k-th cut leaves.
+  /// The rest that the k-th cut leaves.
   [[nodiscard]] Slice remainder(std::int64_t k) const {
     const Tokens cut = rest_.begin + Tokens(cut_granules(k) * walk_.granularity);
     return walk_.pass == Pass::kForward ? Slice{rest_.sequence, cut, rest_.end}
@@ -85,9 +85,9 @@ class Cuts {
   }
 
  private:
-  /// The same where windows or messages (Travel) bend the cost. From the head pieces cost more the
-  /// longer they are. From the tail the cost is concave: where the longest piece is too much, so
-  /// are all beyond some length. Messages may make that piece shorter than it could be.
+  /// The longest piece where windows or messages (Travel) bend the cost. From the head pieces cost
+  /// more the longer they are. From the tail the cost is concave: where the longest piece is too
+  /// much, so are all beyond some length. Messages may make that piece shorter than it could be.
   [[nodiscard]] std::int64_t searched_within(double room) const {
     if (walk_.cost(piece(count_)) <= room) return count_;
     std::int64_t fits = 0;
@@ -188,7 +188,7 @@ double least_budget(const Walk& walk, const std::vector<double>& shares) {
   constexpr double kPrecision = 1e-3;
   const auto packs = static_cast<int>(shares.size());
   const double whole_packs = std::accumulate(shares.begin(), shares.end(), 0.0);
-  // What a full budget misses, < 0, or has to spare.
+  // The cost that a full budget misses (< 0) or has to spare.
   const auto spare_of = [&](double full) {
     const auto budget = [&](int pack) { return full * shares[static_cast<std::size_t>(pack)]; };
     const Poured result = pour(walk, packs, budget, [](int, const Slice&) {});
@@ -210,8 +210,9 @@ double least_budget(const Walk& walk, const std::vector<double>& shares) {
     high += std::max(reach * missing / whole_packs, kPrecision / 2 * low);
     spare = spare_of(high);
   }
-  // 3. … then close in: from the side that is nearer step by what it misses or has to spare, twice
-  //    as far each time that does not lead to the other side. Closer, where it jumps about, bisect.
+  // 3. … then close in: step from the nearer side by the cost that it misses or has to spare, twice
+  //    as far each time that the step does not lead to the other side. Where the cost jumps about
+  //    close by, bisect.
   double reach = 1;
   while (high - low > kPrecision * low) {
     const bool down = spare <= missing;

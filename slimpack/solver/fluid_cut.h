@@ -1,5 +1,5 @@
-// Fluid cut (design §5, phase 2): pour the sequences into MicroPacks of equal time, cutting where a
-// MicroPack is full; forward and backward separately.
+// Fluid cut (docs/solver.md, phase 2): pour the sequences into MicroPacks of equal time, cutting
+// where a MicroPack is full; forward and backward separately.
 #pragma once
 
 #include <vector>

@@ -8,7 +8,7 @@
 namespace slimpack {
 
 /// The lower convex hull of points with `bytes` and `time`, fewest bytes first: every other point
-/// is matched in both by a mixture of two neighbours. Of equal points the first stays.
+/// is matched in both by a mixture of two neighbours. The first of equal points stays.
 /// Cost: O(points · log points).
 template <class Point>
 [[nodiscard]] std::vector<Point> lower_hull(std::vector<Point> points) {

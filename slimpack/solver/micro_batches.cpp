@@ -14,7 +14,8 @@ struct Bin {
   double work = 0;
 };
 
-/// Where a sequence of the most loaded rank goes, and what comes back for it (−1 = nothing).
+/// An exchange: the bins between which a sequence of the most loaded rank goes, and the sequence
+/// that comes back for it (−1 = none).
 struct SequenceExchange {
   std::size_t from = 0;  ///< bins
   std::size_t to = 0;
@@ -105,7 +106,7 @@ class Balancing {
   static std::size_t index(std::int32_t sequence) { return static_cast<std::size_t>(sequence); }
   [[nodiscard]] std::size_t per_rank() const { return static_cast<std::size_t>(rule_.per_rank); }
   [[nodiscard]] std::size_t rank_of(std::size_t bin) const { return bin / per_rank(); }
-  /// Of the sequence that was added last, the lightest.
+  /// The work of the sequence that was added last, which is the lightest.
   [[nodiscard]] double last_work(const Bin& bin) const {
     return work_[index(bin.sequences.back())];
   }
@@ -134,7 +135,8 @@ class Balancing {
     return best.has_value();
   }
 
-  /// That makes the most loaded rank and its partner lightest; nullopt where none does.
+  /// The exchange that makes the most loaded rank and its partner lightest; nullopt where none
+  /// does.
   [[nodiscard]] std::optional<SequenceExchange> best_exchange() const {
     const auto heaviest = static_cast<std::size_t>(std::ranges::max_element(load_) - load_.begin());
     const double least = load_[heaviest] * (1 - 1e-9);  // what rounding gains is no gain

@@ -109,7 +109,7 @@ class Shares {
     return best;
   }
 
-  /// What the items fill of the bins at least, by this measure.
+  /// The least that the items fill of the bins, by this measure.
   [[nodiscard]] double filled(const ShareFunction& function, double step, double bin) const {
     double sum = 0;
     for (const std::size_t i : order_) {

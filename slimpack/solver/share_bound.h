@@ -16,18 +16,18 @@ struct ShareProblem {
   std::vector<std::vector<double>> load;
   /// [k][item]: no step is shorter in which such a group runs it.
   std::vector<std::vector<double>> step;
-  /// By replica: what it does at speed 1 in a nanosecond, > 0.
+  /// The work of each replica in a nanosecond, relative to speed 1, > 0.
   std::vector<double> speed;
   double around = 0;  ///< what every replica that runs items has beside them
   double more = 0;    ///< what all replicas together spend beside that, at speed 1
 };
 
 /// No assignment of the items to groups gives a shorter step, or `known` if that is longer. In a
-/// step of T every item runs on a group with step ≤ T. What its replicas spend together is then
-/// known at least, and must fit between T − around and the speeds. Replicas of one speed are bins
-/// besides: for every function f of a share of a bin's time that is dual feasible (shares that fit
-/// into a bin have f of at most 1 together; Fekete and Schepers, 2001), Σ 2^k · f(load) must not be
-/// more than the bins. REQUIRES: an item; a replica; known ≥ 0, no step is shorter.
+/// step of T every item runs on a group with step ≤ T. The least time that its replicas spend
+/// together is then known, and must fit between T − around and the speeds. Replicas of one speed
+/// are bins besides: for every function f of a share of a bin's time that is dual feasible (shares
+/// that fit into a bin have f of at most 1 together; Fekete and Schepers, 2001), Σ 2^k · f(load)
+/// must not be more than the bins. REQUIRES: an item; a replica; known ≥ 0, no step is shorter.
 /// Cost: O(items log items) and, for each of some forty steps tried, O(items that are merged, or
 /// more than a sixteenth of a bin).
 [[nodiscard]] double share_bound(const ShareProblem& problem, double known);

@@ -79,7 +79,7 @@ class Bound {
     return least;
   }
 
-  /// By sequence, the longest first.
+  /// The work of each sequence, the longest first.
   [[nodiscard]] std::vector<double> works(std::int32_t rank, Pass backward) const {
     const PackCost load = times_.load(rank, backward, 0);
     std::vector<double> works;
@@ -89,7 +89,7 @@ class Bound {
     return works;
   }
 
-  /// Of a rank, with all sequences evenly shared out.
+  /// The time of a rank, with all sequences evenly shared out.
   [[nodiscard]] double work(std::int32_t rank, Pass backward) const {
     return times_.around(rank, backward) + sum(works(rank, backward)) / sum(times_.speed_on(rank));
   }
@@ -113,7 +113,7 @@ class Bound {
   }
 
   /// Its items are sequences that may have to be merged or that fill much of a replica, the longest
-  /// first. What the others take is shared out anyhow.
+  /// first. The time of the other sequences is shared out anyhow.
   [[nodiscard]] ShareProblem share_problem(std::int32_t rank, Pass backward, double known) const {
     ShareProblem problem{{}, {}, times_.speed_on(rank), times_.around(rank, backward)};
     problem.load.resize(times_.groups());
@@ -165,14 +165,14 @@ class Bound {
   SequenceLengths longest_first_;
   MemoryFit memory_;
   BoundTimes times_;
-  /// Of an action: one; what is sent of a split backward is the difference of two rounded times; an
-  /// exchange changes it by a rounded time.
+  /// How many rounded times make up an action's time: one; two for a split backward, whose sent
+  /// part is the difference of two rounded times; and one more for an exchange.
   int roundings_;
 };
 
-/// What no last action of the first stage exceeds, in nanoseconds at speed 1, whatever the layers
-/// compute again: one with slices of all sequences, each with the tokens and the prefix of the
-/// whole one.
+/// An upper bound of the last action of the first stage, in nanoseconds at speed 1, whatever the
+/// layers compute again: an action with slices of all sequences, each with the tokens and the
+/// prefix of the whole one.
 double longest_last_action(const Job& job, const SequenceLengths& lengths,
                            const RecomputingCosts& cost, const CutLimits& limits) {
   const StageId first(std::int32_t{0});
@@ -191,7 +191,7 @@ double longest_last_action(const Job& job, const SequenceLengths& lengths,
                   shared_state_traffic(cost, job.layout, first, job.replicas, Pass::kBackward));
 }
 
-/// What of the first stage's reduction any plan's last action there leaves.
+/// The least of the first stage's reduction that the last action there leaves, in any plan.
 double least_reduction(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
                        const CutLimits& limits) {
   constexpr double kRoundedTime = 1;  // of the action's time
@@ -201,8 +201,8 @@ double least_reduction(const Job& job, const SequenceLengths& lengths, const Rec
                          longest_last_action(job, lengths, cost, limits) / slowest + kRoundedTime);
 }
 
-/// Of its attention, what a rank keeps at least: what it gives away runs at the same time, on a
-/// rank that may be faster.
+/// The least share of its attention that a rank keeps. The share that it gives away runs at the
+/// same time, on a rank that may be faster.
 double kept_share(const Job& job) {
   double slowest = 1, fastest = 1;
   for (const auto& replica : job.speed)

@@ -12,12 +12,13 @@
 
 namespace slimpack {
 
-/// What plans may do with sequences.
+/// The freedom that plans have with sequences.
 struct CutLimits {
   std::int32_t most_merged = 1;  ///< the most replicas that run a sequence together
   Tokens granularity{128};       ///< cuts lie at multiples of it
-  /// What layers may do, in place of what the costs say, to keep the memory cap; empty = what they
-  /// say. No layer of any plan within the limits may cost less than the costs say.
+  /// The policies that layers may have to keep the memory cap, in place of those in the costs;
+  /// empty = those in the costs. No layer of any plan within the limits may cost less than the
+  /// costs say.
   std::vector<Recompute> recompute = {};
   bool exchange_context = false;  ///< ranks of a pipeline may run parts of each other's attention
 };
@@ -42,7 +43,7 @@ struct CutLimits {
 [[nodiscard]] Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths,
                                      const RecomputingCosts& cost, const CutLimits& limits);
 
-/// The same without reduction and optimizer: until the last action ends.
+/// The bound without reduction and optimizer: until the last action ends.
 [[nodiscard]] Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
                                        const RecomputingCosts& cost, const CutLimits& limits);
 

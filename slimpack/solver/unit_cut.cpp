@@ -13,7 +13,7 @@
 namespace slimpack {
 namespace {
 
-/// By replica, in their order.
+/// The merged sequences of each replica, in their order.
 std::vector<std::vector<const MergedSequence*>> merged_by_replica(const Assignment& assignment) {
   std::vector<std::vector<const MergedSequence*>> merged(assignment.own.size());
   for (const MergedSequence& m : assignment.merged)
@@ -44,7 +44,7 @@ ReplicaShare share_of(const SequenceLengths& lengths, const Assignment& assignme
   return share;
 }
 
-/// By replica: the first of the unit that it belongs to.
+/// The first replica of the unit that each replica belongs to.
 std::vector<std::size_t> first_of_units(const Assignment& assignment) {
   std::vector<std::size_t> first(assignment.own.size());
   for (std::size_t r = 0; r < first.size(); ++r) first[r] = r;
@@ -148,7 +148,7 @@ class UnitCutter {
   const UnitCost& cost_;
   double budget_;
   const UnitCutOptions& options_;
-  /// By group and its size: in places of the segment's sequences.
+  /// The packs of a group, by the group and its size, in places of the segment's sequences.
   std::map<std::pair<std::int32_t, std::int32_t>, PackPlan> cuts_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// What a rank spent its time on. Busy kinds count as work; waits are shown but do not count.
+/// The kinds of a rank's time. Busy kinds count as work; waits are shown but do not count.
 enum class SpanKind : std::uint8_t {
   kForward,
   kBackward,        ///< whole

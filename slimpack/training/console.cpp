@@ -13,7 +13,7 @@
 namespace slimpack {
 namespace {
 
-/// What takes less writes no last line of progress.
+/// Work that takes less writes no last line of progress.
 constexpr Nanos kLong(1'000'000'000);
 
 }  // namespace

@@ -17,7 +17,7 @@ SweepFigures figures_of(const CompletedStep& step, const Costs& cost) {
   return figures;
 }
 
-/// Of one figure, a number.
+/// The median of one figure, which is a number.
 template <class Figure>
 double median_of(const std::vector<SweepFigures>& steps, const Figure& figure) {
   std::vector<double> values;

@@ -17,7 +17,7 @@
 
 namespace slimpack {
 
-/// What a caller settles about a run's plans beside its configuration.
+/// Settings of a run's plans that a caller chooses beside the run's configuration.
 struct PlanSettings {
   SearchOptions search = {};
   std::optional<Costs> cost = std::nullopt;  ///< in place of those that the run would find

@@ -17,8 +17,8 @@ namespace slimpack {
 /// another one does not plan, and so needs no memory cap.
 class StepPlanner {
  public:
-  /// `progress`, if set, is called after each candidate of a plan. What it throws ends the planning
-  /// and is thrown.
+  /// `progress`, if set, is called after each candidate of a plan. An exception of `progress` ends
+  /// the planning and is thrown.
   StepPlanner(const RunConfig& config, Costs cost, StageLayout layout, SearchOptions search = {},
               std::function<void()> progress = nullptr);
 

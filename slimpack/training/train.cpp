@@ -51,7 +51,8 @@ std::string attention_text(const KernelChoice& kernel, const Costs& cost) {
       kernel.text, cost.gpu->flash_attention, kernel.flash_release);
 }
 
-/// Names the kernels of what is neither a product nor attention, and says if plans count others.
+/// Names the kernels of work that is neither a product nor attention, and says if plans count
+/// others.
 std::string elementwise_text(bool fused, const Costs& cost) {
   const std::string text =
       fused ? "fused" : "libtorch's: the build found no nvcc (docs/devices.md)";

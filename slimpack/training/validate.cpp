@@ -10,8 +10,8 @@
 namespace slimpack {
 namespace {
 
-/// The same plan on the same documents. Repetitions update the weights, so that they do all that a
-/// step does.
+/// Runs the step's plan on its documents again and again. Repetitions update the weights, so that
+/// they do all that a step does.
 StepErrors errors_of_step(const CompletedStep& step, const ValidationRequest& request,
                           TrainingRun& run, const std::function<void()>& done) {
   const ReadyStep& ready = step.ready;

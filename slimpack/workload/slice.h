@@ -23,7 +23,7 @@ struct Slice {
     return q * static_cast<double>(begin.count()) + q * (q + 1) / 2;
   }
 
-  /// The same where a query attends to `window` keys at most, its own among them:
+  /// Query-key pairs where a query attends to `window` keys at most, its own among them:
   /// Σ min(t + 1, window) over the slice's positions t. Exact below 2^53.
   [[nodiscard]] constexpr double window_pairs(Tokens window) const {
     const Tokens full = std::clamp(window, begin, end);  // from here on a query has them all

@@ -37,7 +37,7 @@ struct Ring {
   }
 };
 
-/// One for each zone: those over nodes first, then those inside them, then the local ones.
+/// A ring for each zone: zones over nodes first, then those inside nodes, then the local ones.
 std::vector<Ring> rings_of(const SequenceLengths& lengths, const Zones& zones,
                            const LinkMap& links) {
   std::map<Zone, Ring> by_zone;
@@ -95,8 +95,8 @@ struct Rounds {
   [[nodiscard]] double ready() const { return done == 0 ? 0 : start + message * done; }
 };
 
-/// The end of a rank's attention. Of its rings, in the order in which it prefers them, it runs the
-/// first whose next round is ready.
+/// The end of a rank's attention. It runs the first of its rings whose next round is ready, in the
+/// order in which it prefers them.
 double end_of(std::vector<Rounds> rings) {
   double now = 0;
   while (!rings.empty()) {
@@ -125,7 +125,7 @@ std::vector<double> queued(const std::vector<Ring>& rings, const ZonedLayer& lay
   return ends;
 }
 
-/// The same where a rank ends one zone before it begins the next one.
+/// By rank the end of its attention, where a rank ends one zone before it begins the next one.
 std::vector<double> one_by_one(const std::vector<Ring>& rings, const ZonedLayer& layer,
                                const LinkMap& links, std::int32_t ranks, bool route) {
   std::vector<double> ends(static_cast<std::size_t>(ranks), 0.0);

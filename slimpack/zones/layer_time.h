@@ -47,14 +47,15 @@ struct LayerTime {
                                    const LinkMap& links, std::int32_t ranks,
                                    const ZonedLayer& layer, const ZoneOptions& options);
 
-/// The same where all ranks gather the keys and values of all sequences before attention, over all
-/// NICs, as Llama 3's context parallelism does (arXiv:2407.21783). Nothing overlaps with it.
+/// The layer's time where all ranks gather the keys and values of all sequences before attention,
+/// over all NICs, as Llama 3's context parallelism does (arXiv:2407.21783). Nothing overlaps with
+/// the gathering.
 [[nodiscard]] LayerTime gathered_layer_time(const SequenceLengths& lengths, const LinkMap& links,
                                             std::int32_t ranks, const ZonedLayer& layer);
 
-/// The same in one ring of nodes, inside each of which ranks exchange rows for heads and back
-/// (DeepSpeed-Ulysses, arXiv:2309.14509): TransformerEngine's "a2a+p2p". All ranks of a node send
-/// to the next one at the same time.
+/// The layer's time in one ring of nodes, inside each of which ranks exchange rows for heads and
+/// back (DeepSpeed-Ulysses, arXiv:2309.14509): TransformerEngine's "a2a+p2p". All ranks of a node
+/// send to the next node at the same time.
 [[nodiscard]] LayerTime two_level_layer_time(const SequenceLengths& lengths, const LinkMap& links,
                                              std::int32_t ranks, const ZonedLayer& layer);
 

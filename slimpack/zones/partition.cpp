@@ -50,7 +50,7 @@ std::size_t longer_than(const SequenceLengths& lengths, const Sequences& ids, To
       std::ranges::count_if(ids, [&](SequenceId s) { return lengths[s.index()] > bound; }));
 }
 
-/// What the ranks of a group, or the nodes of a batch, have so far.
+/// Tokens and squares of lengths that the ranks of a group, or the nodes of a batch, have so far.
 struct Loads {
   std::vector<Tokens> tokens;
   std::vector<double> squares;
@@ -144,8 +144,8 @@ struct NodeChoice {
   std::vector<Zone> of;
 };
 
-/// With the first `spanning` sequences on several nodes. `bound`: what a node takes of one at most.
-/// nullopt: some node does not hold what it got.
+/// The choice with the first `spanning` sequences on several nodes. `bound`: the most tokens that a
+/// node takes of one of them. nullopt: some node does not hold its tokens.
 std::optional<NodeChoice> on_nodes(const SequenceLengths& lengths, const Sequences& ids,
                                    const ZoneProblem& problem, Tokens most, std::size_t spanning,
                                    Tokens bound) {
@@ -168,7 +168,8 @@ NodeChoice choose_nodes(const SequenceLengths& lengths, const Sequences& ids,
   for (std::size_t spanning = longer_than(lengths, ids, bound);; ++spanning) {
     if (auto choice = on_nodes(lengths, ids, problem, most, spanning, bound))
       return *std::move(choice);
-    // The next one spans nodes, too. What is left decides how many a longer one needs.
+    // The next sequence spans nodes, too. The longest one that is left decides how many nodes a
+    // longer one needs.
     bound = spanning + 1 < ids.size() ? lengths[ids[spanning + 1].index()] : Tokens(1);
   }
 }
@@ -191,7 +192,7 @@ class Neighbours {
   }
 
  private:
-  /// Of the blocks of so many that have room the one with the least Σ length².
+  /// The block of `size` ranks with the least Σ length², among those that have room.
   [[nodiscard]] std::optional<Zone> least_loaded(Tokens length, std::int32_t size) const {
     std::optional<Zone> best;
     double least = 0;

@@ -27,14 +27,12 @@ struct ZoneCrossovers {
 /// Zeppelin's two algorithms. The paper's listings are pictures, so this is our reading of its
 /// text:
 ///  1. Nodes. Sequences that are longer than a bound span nodes, as many as they need at that
-///  bound.
-///     The others go, longest first, to the node with the fewest tokens. The bound begins at what a
-///     node holds, or at `across` if that is less, and falls to the next shorter sequence until
-///     every node holds what it got.
-///  2. Ranks of a node, likewise: sequences that are longer than a bound run in a ring of all ranks
-///  of
-///     the node, the others go to the rank with the least Σ length² that has room. The bound begins
-///     at what a rank holds, or at `node` if that is less.
+///     bound. The others go, longest first, to the node with the fewest tokens. The bound begins at
+///     the tokens that a node holds, or at `across` if that is less, and falls to the next shorter
+///     sequence until every node holds its tokens.
+///  2. Ranks of a node. Sequences that are longer than a bound run in a ring of all ranks of the
+///     node; the others go to the rank with the least Σ length² that has room. The bound begins at
+///     the tokens that a rank holds, or at `node` if that is less.
 /// Throws InvalidInput where the ranks cannot hold the tokens. REQUIRES: whole nodes, or a part of
 /// one.
 [[nodiscard]] Zones zeppelin_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
@@ -42,7 +40,7 @@ struct ZoneCrossovers {
 
 /// Rings of `size` neighbouring ranks, as TransformerEngine's context parallelism has them: each
 /// sequence, longest first, goes to the ring with the least Σ length² that has room. nullopt where
-/// none has. Of all ranks there is one ring, which has room for whatever they can hold.
+/// none has. If `size` is all ranks, there is one ring, which has room for whatever they can hold.
 [[nodiscard]] std::optional<Zones> ring_zones(const SequenceLengths& lengths,
                                               const ZoneProblem& problem, std::int32_t size);
 

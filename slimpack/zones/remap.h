@@ -1,7 +1,7 @@
 // Remapping: rows move from attention's layout to one with as many on every rank, and back.
 //
-// What works on rows alone (products, norms) is balanced by tokens, attention by pairs; Zeppelin
-// (arXiv:2509.21841) moves rows between the two.
+// Products and norms work on rows alone, so tokens balance them. Pairs balance attention. Zeppelin
+// (arXiv:2509.21841) moves rows between the two layouts.
 #pragma once
 
 #include <cstdint>

@@ -9,9 +9,9 @@
 
 namespace slimpack {
 
-/// Of whole sequences, which `replicas` replicas run together. `zones` and `row_zones` are in the
-/// order of `ids`; without row zones rows stay where attention has them. Wide zones come first:
-/// what comes from other nodes is waited for longest.
+/// A MicroPack of whole sequences, which `replicas` replicas run together. `zones` and `row_zones`
+/// are in the order of `ids`; without row zones rows stay where attention has them. Wide zones come
+/// first: rows from other nodes are waited for longest.
 [[nodiscard]] MicroPack zoned_pack(const SequenceLengths& lengths,
                                    const std::vector<SequenceId>& ids, std::int32_t replicas,
                                    const Zones& zones, const Zones& row_zones = {});

@@ -156,7 +156,7 @@ def test_going_back_to_an_earlier_checkpoint_repeats_the_steps_after_it(workspac
 
 
 def test_costs_that_are_other_ones_now_do_not_change_the_plans(workspace):
-    """As when they are measured again: with these, the layers would be divided otherwise."""
+    """Costs change when they are measured again: with these, the layers would be divided otherwise."""
     usual = ["data.step_tokens=300", "train.steps=4", "parallel.pp=2", "checkpoint.every=2"]
     whole = workspace.train("costs", *usual)
     slow = ["hardware.linear_flops=1e9"]  # then the head weighs as much as two layers

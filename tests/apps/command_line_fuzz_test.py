@@ -20,7 +20,7 @@ from slimpack.draft.config import HeadConfig
 from slimpack.draft.files import save_head
 from slimpack.draft.head import DraftHead
 
-# What people, scripts and files give by mistake; some options take some of them.
+# Values that people, scripts and files give by mistake; some options take some of them.
 MISTAKES = ["", " ", "0", "-1", "2.5", "1e400", "nan", "-inf", "9" * 25, "9" * 5000, "0x10", "٣", "x",
             "True", "--", "-", "\n", "a\nb", "\udcff", "\udced\udca0\udcbd", "é", "日本", "🙂", "\x1b[31m", "'",
             "%s", "{}", "*", "a" * 300, "/", "/dev/null", "/nowhere/at/all", "MODEL", "TEXT", "CORPUS", "RUN",
@@ -78,7 +78,7 @@ STARTS = {"generate": ["generate"], "draft": ["draft"], "build": ["data", "build
 
 @pytest.fixture(scope="module", name="places")
 def fixture_places(workspace):
-    """What words in capitals stand for."""
+    """The places that words in capitals stand for."""
     folder = workspace.folder
     torch.manual_seed(0)
     shape = dict(hidden_size=32, intermediate_size=48, num_attention_heads=4, max_position_embeddings=64)

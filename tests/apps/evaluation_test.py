@@ -65,7 +65,7 @@ def test_transformers_finds_the_same_loss(workspace, held_out, family, model, gr
 
 
 def test_the_model_is_evaluated_before_its_first_step(workspace, held_out):
-    """What a run begins with is found from its own first checkpoint: --init starts there."""
+    """The model that a run begins with is found from its own first checkpoint: --init starts there."""
     first = workspace.train("first", *TRAIN, "train.steps=1")
     initial = newest_checkpoint(first)
     done = run("train", workspace.config("begun"), "--init", initial,

@@ -39,7 +39,7 @@ def test_the_answer_is_on_standard_output_and_its_figures_are_not(model):
 
 
 def test_figures_on_a_terminal_have_a_line_of_their_own_where_the_answer_goes_through_a_pipe(model):
-    """What reads the pipe, such as tee, may show the end of the answer after the figures."""
+    """A reader of the pipe, such as tee, may show the end of the answer after the figures."""
     command = f"{SLIMPACK} generate {model} abc {' '.join(ANSWER)} | cat > /dev/null"
     environment = {**os.environ, "SLIMPACK_PYTHON": sys.executable, "PYTHONPATH": str(BUILD / "python")}
     text, _ = on_terminal(["bash", "-c", command], 80, env=environment)

@@ -15,7 +15,8 @@ SHAPE = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_s
          "rope_theta": 10000.0, "tie_word_embeddings": True}
 
 
-# Instead of Python: runs the profiler, and answers for the programs that need Hugging Face.
+# A script in place of Python: it runs the profiler, and answers for the programs that need Hugging
+# Face.
 ANSWERS = """#!/bin/sh
 case $1 in
 *gpu_operators.py) exec {python} "$@" ;;

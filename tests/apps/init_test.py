@@ -99,7 +99,7 @@ def test_a_tied_model_may_bring_its_head_along(workspace):
 
 @pytest.mark.parametrize("names", ["short", "head alone", "short and head alone"])
 def test_a_model_under_other_names_has_the_loss_that_transformers_finds(workspace, names):
-    """As a saved LlamaModel names its tensors, and as some exports name the matrix of a tied model."""
+    """A saved LlamaModel names its tensors so, and some exports name the matrix of a tied model so."""
     folder = workspace.folder / f"hf-{names.replace(' ', '-')}"
     tied = dict(tie_word_embeddings="head" in names)
     save_model(folder, **tied)

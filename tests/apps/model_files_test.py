@@ -1,5 +1,6 @@
-"""What a model's folder has beside weights and shape comes through to every checkpoint: token ids,
-generation settings, the tokenizer, and fields of config.json that training knows nothing of."""
+"""A model's folder has more than weights and shape. All of it comes through to every checkpoint:
+token ids, generation settings, the tokenizer, and fields of config.json that training knows nothing
+of."""
 
 import json
 import os
@@ -16,7 +17,8 @@ from transformers import (AutoConfig, AutoModelForCausalLM, AutoTokenizer, Gener
 TEXT = "some words, and\nothers: été"
 CHAT = [{"role": "user", "content": "hello"}]
 IDS = dict(bos_token_id=7, eos_token_id=[11, 12], pad_token_id=13)
-# Of transformers' PreTrainedConfig or its Llama's, all unlike their defaults; and one of nobody's.
+# Fields of transformers' PreTrainedConfig or its Llama's, all unlike their defaults; and a field
+# that no library has.
 OTHERS = dict(use_cache=False, problem_type="regression", id2label={"0": "only"},
               label2id={"only": 0}, note_of_ours={"of": ["nobody", 3]})
 WRITTEN_ANEW = {"dtype", "torch_dtype", "transformers_version", "_name_or_path", "architectures"}

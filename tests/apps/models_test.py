@@ -1,4 +1,4 @@
-"""Which models each command takes, and what it says of those that it does not."""
+"""Each command takes the models that it can, and says what it lacks for others."""
 
 import json
 

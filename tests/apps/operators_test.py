@@ -1,4 +1,4 @@
-"""What a layer launches on a GPU stays within bounds: build/release/bench/operators counts it."""
+"""The launches of a layer on a GPU stay within bounds: build/release/bench/operators counts them."""
 
 import json
 import subprocess
@@ -107,7 +107,7 @@ def test_fused_kernels_move_the_bytes_that_no_fusion_saves(token_bytes):
     """In bf16, forward + backward: SwiGLU reads or writes 3 + 6 arrays of FFN. A norm has 2 + 5 of
     HIDDEN, as its backward adds a residual and gives n ⊙ w; the last one has 2 + 3. Rope has 2 + 2 of
     q, k and v. Cross-entropy reads the logits twice and writes them once. The rest is small: angles
-    and figures of a row. Of Llama 1.2B they are 230 KB in a layer and 0.8 MB in the head."""
+    and figures of a row. In Llama 1.2B they are 230 KB in a layer and 0.8 MB in the head."""
     layer = 2 * (9 * FFN + 2 * (2 + 5) * HIDDEN + 4 * (Q + 2 * KV))
     head = 2 * 3 * VOCABULARY + 2 * (2 + 3) * HIDDEN
     for policy in ("nothing", "elementwise"):

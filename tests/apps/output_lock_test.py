@@ -33,7 +33,7 @@ def test_a_second_run_is_refused_and_the_first_goes_on_unharmed(workspace, resum
         wait_for_line(first, "step      3/")
         before = names(folder)
         assert "slimpack.lock" in before
-        # What the first run's death would leave, and a run that starts would clean up.
+        # The first run's death would leave this folder, and a run that starts would remove it.
         partial = folder / "checkpoints" / ".partial-step-00099999"
         partial.mkdir(parents=True)
         (partial / "file").write_text("half")
@@ -48,7 +48,8 @@ def test_a_second_run_is_refused_and_the_first_goes_on_unharmed(workspace, resum
     assert newest_checkpoint(folder).name == f"step-{steps:08}"
     assert [line["step"] for line in metrics(folder)] == list(range(1, steps + 1))
     assert not (folder / "slimpack.lock").exists()
-    # Of the learning rate nothing changes with the steps, so a run of just these has its bits.
+    # The learning rate does not change with the steps, so a run of just these steps has the same
+    # bits.
     alone = workspace.train(f"{name}-alone", *SHORT, f"train.steps={steps}")
     assert weights(folder) == weights(alone) and learned(folder) == learned(alone)
 

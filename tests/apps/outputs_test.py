@@ -15,8 +15,8 @@ from processes import environment
 from program import (LENGTHS, SLIMPACK, assert_failed, assert_refused, newest_checkpoint, run,
                      with_full_disk, worker)
 
-# Those of the kernel's memory devices; tests make nodes of their own, so that a program that replaces
-# them does no harm.
+# Minor numbers of the kernel's memory devices. Tests make nodes of their own, so that a program
+# that replaces them does no harm.
 NULL, FULL = 3, 7
 
 
@@ -39,7 +39,7 @@ def lengths(tmp_path):
 
 @pytest.fixture
 def figures(lengths, tmp_path):
-    """What --json writes for the list."""
+    """The figures that --json writes for the list."""
     file = tmp_path / "figures.json"
     assert run("data", "inspect", "--lengths", lengths, "--json", file).returncode == 0
     return file.read_text()
@@ -106,7 +106,7 @@ def test_a_process_substitution_gets_the_text(lengths, figures):
 
 
 def test_standard_output_takes_figures_and_report_one_after_the_other(lengths, figures, tmp_path):
-    """Also where it is a file, which must not be replaced under the report's feet."""
+    """Standard output may be a file, too, which must not be replaced under the report's feet."""
     report = run("data", "inspect", "--lengths", lengths).stdout
     link = tmp_path / "stdout"
     link.symlink_to("/proc/self/fd/1")
@@ -229,7 +229,7 @@ def test_a_limit_of_file_sizes_is_one_line_and_leaves_nothing(workspace, tmp_pat
 
 
 def files_open_below(process, folder):
-    """What the process writes below the folder, under names or without."""
+    """The files below the folder that the process writes, under names or without."""
     found = []
     for entry in os.scandir(f"/proc/{process.pid}/fd"):
         try:

@@ -145,7 +145,7 @@ def test_plan_says_that_it_has_no_costs(workspace, tmp_path):
 
 
 def test_costs_without_the_memory_of_a_rank_need_a_cap_or_none(workspace, tmp_path):
-    """As of a profile that was made before profiles recorded it."""
+    """Costs lack the memory if their profile was made before profiles recorded it."""
     file = workspace.config("no-memory")
     plan = ["--out", tmp_path / "plan.json"]
     done = run("plan", file, *plan)
@@ -165,7 +165,7 @@ def test_costs_without_the_memory_of_a_rank_need_a_cap_or_none(workspace, tmp_pa
     for cap in ("none", "80GB"):
         done = run("plan", file, *plan, *use, *settings([f"plan.memory_cap={cap}"]))
         assert done.returncode == 0, done.stderr
-    # What the memory leaves is no cap where none is asked for.
+    # The memory that is left is no cap where the run asks for none.
     cost.write_text(json.dumps(known | {"memory": 1_500_000}))
     assert_refused(run("plan", file, *plan, *use), "activations need")
     assert run("plan", file, *plan, *use, *settings(["plan.memory_cap=none"])).returncode == 0

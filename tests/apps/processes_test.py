@@ -199,7 +199,7 @@ def test_what_another_process_would_plan_or_pay_does_not_matter(workspace):
 
 
 def test_processes_plan_with_a_time_budget(workspace):
-    """What the clock decides is decided once. `--against` plans twice more, in line."""
+    """Choices that the clock decides are decided once. `--against` plans twice more, in line."""
     file = workspace.config("budget")
     command = [*worker(file, "parallel.dp=2", "plan.time_budget=1", TIMEOUT), "--against", "packed"]
     with job(workspace.folder, command, command) as processes:

@@ -83,7 +83,7 @@ def wait_for_line(process, start):
 
 
 def worker(file, *overrides):
-    """What follows the interpreter in the command of a process of a job."""
+    """The words behind the interpreter in the command of a process of a job."""
     return ["-m", "slimpack.worker", file, *settings(overrides)]
 
 
@@ -116,7 +116,7 @@ class Workspace:
         return file
 
     def measured_config(self, output):
-        """As config(), without figures of hardware: the run measures its ranks."""
+        """A config() without figures of hardware: the run measures its ranks."""
         file = self.config(output)
         text = file.read_text()
         hardware = next(line for line in text.splitlines() if line.startswith("[hardware]"))
@@ -183,7 +183,7 @@ def metrics(folder):
 
 
 def learned(folder):
-    """What does not depend on how fast a step was."""
+    """The figures that do not depend on how fast a step was."""
     keys = ["step", "loss", "gradient_norm", "learning_rate", "documents", "tokens"]
     return [[line[key] for key in keys] for line in metrics(folder)]
 
@@ -220,7 +220,7 @@ def assert_refused(done, *parts):
 
 
 def assert_failed(done, *parts):
-    """Likewise, of a run whose input was good: exit code 1."""
+    """The run failed on good input: exit code 1, and a last line with these parts."""
     assert done.returncode == 1, done.stderr
     assert_last_line(done, "slimpack: failed: ", *parts)
 

@@ -1,4 +1,4 @@
-"""Which Python the program starts for the commands that Python runs, and what it says of one that cannot."""
+"""The Python that the program starts for commands that Python runs, and the words about one that cannot."""
 
 import os
 import shutil
@@ -79,7 +79,7 @@ def test_a_program_without_its_package_says_how_to_make_it(tmp_path):
     python = str(bare_python(tmp_path / "bare"))
     done = run("generate", "m", "a", program=alone / "slimpack", SLIMPACK_PYTHON=python)
     assert_refused(done, f"'{python}' has no package slimpack; run 'make build', or set SLIMPACK_PYTHON")
-    # As after a build of the program alone: the modules are there, the compiled ones are not.
+    # After a build of the program alone the modules are there and the compiled ones are not.
     shutil.copytree(BUILD / "python" / "slimpack", alone / "python" / "slimpack",
                     ignore=shutil.ignore_patterns("*.so", "bin"))
     done = run("generate", "m", "a", program=alone / "slimpack")

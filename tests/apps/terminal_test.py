@@ -1,4 +1,4 @@
-"""What the commands print on terminals of 80 and 120 columns, as it was looked at and kept.
+"""The commands print on terminals of 80 and 120 columns what people have looked at and kept.
 
 SLIMPACK_GOLDEN=write writes the texts anew; read the difference before it is committed."""
 

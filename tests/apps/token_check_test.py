@@ -56,7 +56,7 @@ def test_a_dataset_is_read_once_until_it_changes(workspace):
     noted = note(prefix)
     assert noted["bin_bytes"] == 2 * TOKENS
     assert (noted["smallest"]["token"], noted["largest"]["token"]) == (ord(" "), VOCABULARY - 1)
-    # What the note says is believed, whatever the tokens are ...
+    # The note is believed, whatever the tokens are ...
     file.write_text(json.dumps({**noted, "largest": {"token": 999, "document": 3, "position": 0}}))
     assert_refused(train(workspace, "believing", prefix), "document 3 holds token 999")
     # ... as long as the file of tokens is the one that was read.

@@ -1,4 +1,4 @@
-"""What `slimpack train` writes: metrics, timeline, a checkpoint for transformers, and its log."""
+"""The outputs of `slimpack train`: metrics, timeline, a checkpoint for transformers, and its log."""
 
 import json
 import math

@@ -13,7 +13,7 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 }
 
 TEST(Checksum, IsXxh3) {
-  // What `xxhsum -H3` prints for an empty file and for one that holds "abc".
+  // `xxhsum -H3` prints these for an empty file and for one that holds "abc".
   EXPECT_EQ(checksum_of({}), "2d06800538d394c2");
   EXPECT_EQ(checksum_of(bytes_of("abc")), "78af5f94892f3950");
 }

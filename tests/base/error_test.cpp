@@ -24,7 +24,7 @@ TEST(FailureText, comes_out_as_the_same_kind_of_failure) {
   const auto again = [](const auto& failure) { throw_failure(failure_text(failure), "; so"); };
   expect_invalid_input([&] { again(InvalidInput("bad")); }, {"bad; so"});
   expect_run_failed([&] { again(RunFailed("disk is full")); }, {"disk is full; so"});
-  // What another process cannot know of is a failure of the run.
+  // A failure of a kind that another process does not know is a failure of the run.
   expect_run_failed([&] { again(std::length_error("")); }, {"; so"});
 }
 

@@ -204,7 +204,7 @@ TEST(AtomicFile, beyond_the_limit_of_file_sizes_fails_and_leaves_the_file_of_bef
     try {
       write_file(folder / "out", "12345");
     } catch (const RunFailed& e) {
-      // Not InvalidInput: the path is good.
+      // The failure is no InvalidInput: the path is good.
       std::_Exit(std::string_view(e.what()).find("File too large; raise the limit") !=
                          std::string_view::npos
                      ? 42

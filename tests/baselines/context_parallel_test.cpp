@@ -80,7 +80,7 @@ TEST(HybridRounds, WidensGroupsUntilNoReplicaIsFree) {
   // 20 and 5 on four replicas: 2 + 1, the narrowest grows to 2.
   EXPECT_EQ(hybrid_rounds(tokens({20, 5}), sharing, 4),
             (std::vector<SharingRound>{SharingRound{{0, 2, ids({0})}, {2, 2, ids({1})}}}));
-  // Of six replicas a group of four leaves two free, too few for eight.
+  // A group of four leaves two of six replicas free, too few for eight.
   EXPECT_EQ(hybrid_rounds(tokens({40}), sharing, 6),
             (std::vector<SharingRound>{SharingRound{{0, 4, ids({0})}}}));
 }

@@ -47,8 +47,8 @@ TEST(ConsecutiveSplit, WeighsTheLargestPackAgainstTheOverheadOfMorePacks) {
 TEST(ConsecutiveSplit, FillsNoPackAboveTheCapacity) {
   const std::vector<std::int64_t> costs{5, 4, 3, 2};
   const std::vector<Tokens> lengths{Tokens(5), Tokens(4), Tokens(3), Tokens(2)};
-  // One stage wants one pack; at most 8 tokens fit, so three are the least. Of 5 | 4 | 3 2 and
-  // 5 | 4 3 | 2 the first has the smaller largest pack.
+  // One stage wants one pack; at most 8 tokens fit, so three are the least. Two splits have three:
+  // 5 | 4 | 3 2 has a smaller largest pack than 5 | 4 3 | 2.
   EXPECT_EQ(consecutive_split({costs, lengths, Tokens(8), 10, 1, 1}),
             (std::vector<std::size_t>{1, 2, 4}));
 }

@@ -1,4 +1,4 @@
-// What a baseline does that planned steps, which the conformance suite checks, never ask for.
+// Baselines in cases that planned steps, which the conformance suite checks, never ask for.
 #include <gtest/gtest.h>
 
 #include "tests/baselines/cases.h"

@@ -47,7 +47,7 @@ TEST(PackedPlan, RefusesASequenceAboveTheCapacityByName) {
   }
 }
 
-/// The same rule, looking at every pack for every sequence.
+/// Packs by the same rule, looking at every pack for every sequence.
 std::vector<std::vector<int>> naive(const SequenceLengths& lengths, std::int64_t capacity) {
   std::vector<int> order;
   for (std::size_t i = 0; i < lengths.size(); ++i) order.push_back(static_cast<int>(i));

@@ -99,8 +99,8 @@ TEST(SlimPipeBaseline, PacksTailsWithShortSequencesAndLeavesFullSlicesAlone) {
   // 40 tokens in 4 slices: 10 each. Sequence 0 leaves a tail of 5 tokens, 2 one of 2, and 1 none.
   // Tails and the short sequences, of 10, 7, 6 and 3, have 33 tokens: four packs or more. Two of
   // them begin with the tails of 5 and 2. The empty ones get 10 and 7. Only the tail of 2 leaves
-  // room for 6. Of the packs with room for 3, those of 7 and of the tail of 5, the former has less
-  // work: 28 pairs against 15 + 5 · 20 behind a prefix of 20, for two tokens more.
+  // room for 6. The packs of 7 and of the tail of 5 have room for 3. The former has less work: 28
+  // pairs against 15 + 5 · 20 behind a prefix of 20, for two tokens more.
   const SequenceLengths lengths = tokens({25, 20, 12, 7, 6, 3, 10});
   const RecomputingCosts cost = testing::round_cost();
   const Job job = job_of(testing::one_layer_each(2), 1, Tokens(40));

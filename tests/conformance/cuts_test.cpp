@@ -1,4 +1,4 @@
-// What everything that cuts sequences into MicroPacks keeps to. A new cutter is added in cutters().
+// Rules for everything that cuts sequences into MicroPacks. A new cutter is added in cutters().
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -63,7 +63,8 @@ PackCost drawn_time(Tokens window) {
   return time;
 }
 
-/// So many granules at most, whole ones often, so that sequences of equal length appear.
+/// Problems of so many granules at most, whole ones often, so that sequences of equal length
+/// appear.
 rc::Gen<CutProblem> problems(int granules, int packs) {
   return rc::gen::exec([=] {
     CutProblem problem;
@@ -216,7 +217,7 @@ class Enumeration {
   [[nodiscard]] double least() const { return least_; }
 
  private:
-  /// Of rows a … b − 1, which attend to a + 1, …, b rows, or to the window's at most.
+  /// The cost of rows a … b − 1, which attend to a + 1, …, b rows, or to the window's at most.
   [[nodiscard]] double cost(std::int64_t from, std::int64_t to) const {
     const auto a = static_cast<double>(std::min(from, to));
     const auto b = static_cast<double>(std::max(from, to));

@@ -1,4 +1,4 @@
-// What everything that shares work out to replicas keeps to. A new way is added in sharers().
+// Rules for everything that shares work out to replicas. A new way is added in sharers().
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 

@@ -270,7 +270,7 @@ void require_memory(const MadeStep& made, const Costs& cost,
   const Bytes cap = *made.request.memory_cap;
   for (std::size_t rank = 0; rank < drifted.size(); ++rank)
     RC_ASSERT(std::max(step.prediction.peak_activation[rank], drifted[rank]) <= cap);
-  // What a rank would hold if it ran by itself may be more than what merged packs let it hold.
+  // The bytes that a rank would hold if it ran by itself may be more than merged packs let it hold.
   if (made.most_merged > 1) return;
   for (const Bytes need : needs) RC_ASSERT(need <= cap);
 }

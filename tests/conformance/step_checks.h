@@ -1,5 +1,5 @@
-// What is true of every correct step, whoever planned it: checks that share no code with planners.
-// Each ends the running rapidcheck property when it fails.
+// Checks of every correct step, whoever planned it. They share no code with planners. Each ends the
+// running rapidcheck property when it fails.
 #pragma once
 
 #include "slimpack/planner/planner.h"
@@ -28,10 +28,10 @@ void require_predicted(const MadeStep& made, const Costs& cost);
 void require_memory(const MadeStep& made, const Costs& cost,
                     const std::vector<std::vector<double>>& drift);
 
-/// Its plan file holds the same step.
+/// The step's plan file holds the same step.
 void require_round_trip(const RatedPlan& step, const Costs& cost);
 
-/// The same in every field.
+/// The two steps are equal in every field.
 void require_same(const RatedPlan& a, const RatedPlan& b);
 
 /// All of the above but the last.

@@ -91,7 +91,7 @@ StepMaker baseline(const Baseline& baseline) {
           }};
 }
 
-/// Under three quarters of what it would like to have.
+/// The baseline under three quarters of the memory that it would like to have.
 StepMaker short_of_memory(const Baseline& listed) {
   return {.name = std::string(listed.name) + " capped",
           .make = [&listed](const Workload& workload) {

@@ -27,7 +27,7 @@ struct Planner {
 /// Every kind of planner, solver and search that has an answer of its own.
 [[nodiscard]] std::vector<Planner> planners();
 
-/// What to ask of a planner: all of the workload, and what the planner wants.
+/// The request for a planner: all of the workload, and the options that the planner wants.
 [[nodiscard]] PlanRequest request_of(const Planner& planner, const Workload& workload);
 
 struct MadeStep {
@@ -37,7 +37,7 @@ struct MadeStep {
   std::int32_t most_merged = 1;  ///< and runs no pack on more replicas
 };
 
-/// What plan_step made of the request.
+/// The step that plan_step made of the request.
 [[nodiscard]] MadeStep made_by_planner(const PlanRequest& request, const RatedPlan& step);
 
 /// A way to plan that always has an answer.

@@ -1,4 +1,4 @@
-// What every plan of a whole step keeps to, on random workloads. A new way to plan is added in
+// Rules for every plan of a whole step, on random workloads. A new way to plan is added in
 // step_makers.cpp.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -57,7 +57,7 @@ TEST_P(EveryStepMaker, MakesAStepOfOneToken) {
 
 INSTANTIATE_TEST_SUITE_P(Steps, EveryStepMaker, ::testing::ValuesIn(step_makers()), NameOf());
 
-/// Of the cases of other properties: each of these plans several times.
+/// The share of other properties' cases: each case here plans several times.
 constexpr double kCapped = 0.4;
 
 class EveryPlanner : public ::testing::TestWithParam<Planner> {
@@ -112,7 +112,7 @@ TEST_P(EveryPlanner, KeepsEveryLargerCapAndPutsItToUse) {
         const auto percent = *rc::gen::inRange<std::int64_t>(0, 101);
         const Bytes more = std::max(Bytes(0), wanted - least);
         const RatedPlan step = conforming_within(least + more * percent / 100, workload);
-        // Of several replicas, what fits one leads to other cuts of the others.
+        // With several replicas, cuts that fit one lead to other cuts of the others.
         if (workload.dp == 1)
           RC_ASSERT(step.prediction.makespan <= capped(workload, least).step->prediction.makespan);
       },

@@ -31,9 +31,9 @@ struct Workload {
 /// For failures.
 void showValue(const Workload& workload, std::ostream& out);
 
-/// What takes most of the time.
+/// The part of a step that takes most of the time.
 enum class CostKind : std::uint8_t { kCompute, kOverhead, kLinks };
-/// Of a model of eight layers on made-up hardware, with groups of up to 8 replicas.
+/// Costs of a model of eight layers on made-up hardware, with groups of up to 8 replicas.
 [[nodiscard]] Costs cost_of(CostKind kind);
 
 /// How much there is to plan.

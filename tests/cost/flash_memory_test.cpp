@@ -35,10 +35,10 @@ TEST(FlashMemory, OfABackwardCallIsThatOfLibtorchsKernel) {
   EXPECT_EQ(flash_backward_call(widths(), 2, 150, 150), 831'488 + 2 * 150 * 512 + (150 + 406) * 16);
   // As many key heads as query heads: dK and dV are not expanded.
   LayerWidths w = widths();
-  w.shape.kinds[0].num_kv_heads = 4;
+  w.shape.num_kv_heads = 4;
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'179'648 + 10'944);
   // Heads of 72 are padded to 96: 3 · 384 · 4 · 96 · 4.
-  w.shape.kinds[0].head_dim = w.shape.kinds[0].value_dim = w.shape.value_dim = 72;
+  w.shape.head_dim = w.shape.value_dim = 72;
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'769'472 + 10'944);
 }
 
@@ -49,8 +49,8 @@ std::int64_t fa4_workspace(const LayerShape& shape, std::int32_t sequences, std:
     return Fa4Rows{nullptr, count, heads, 0, 0};
   };
   Fa4Attention a{};
-  a.q = rows(sequences * queries, shape.kinds[0].num_heads);
-  a.k = rows(sequences * keys, shape.kinds[0].num_kv_heads);
+  a.q = rows(sequences * queries, shape.num_heads);
+  a.k = rows(sequences * keys, shape.num_kv_heads);
   a.q_bounds = a.k_bounds = {nullptr, sequences + 1};
   Fa4Gradients d{};
   d.fixed_order = 1;
@@ -83,9 +83,9 @@ TEST(FlashMemory, OfHopperKernelsIsTheirWorkspaceAndTheLogSumExp) {
     }
   };
   expect_near({64, 128, 128}, 0.002);
-  w.shape.kinds[0].head_dim = w.shape.kinds[0].value_dim = w.shape.value_dim = 128;
+  w.shape.head_dim = w.shape.value_dim = 128;
   expect_near({128, 64, 128}, 0.002);
-  w.shape.kinds[0].num_kv_heads = 4;  // dK and dV have no sums
+  w.shape.num_kv_heads = 4;  // dK and dV have no sums
   expect_near({128, 64, 128}, 0.002);
 }
 
@@ -94,15 +94,15 @@ TEST(FlashMemory, OfHopperKernelsIsTwelveAndAHalfKilobytesATokenOfASmallModel) {
   // log-sum-exp; 8B: 32 heads of 128: (32 · 130 + 2 · 8 · 128) · 4 = 24.8 kB.
   LayerWidths w = widths();
   w.flash_release = 4;
-  w.shape.kinds[0].num_heads = 32;
-  w.shape.kinds[0].num_kv_heads = 8;
+  w.shape.num_heads = 32;
+  w.shape.num_kv_heads = 8;
   const auto per_token = [&] {
     constexpr std::int64_t kTokens = 1 << 17;
     return static_cast<double>(flash_backward_call(w, 1, kTokens, kTokens)) / kTokens -
            static_cast<double>(w.lse);
   };
   EXPECT_NEAR(per_token(), 12'544, 20);
-  w.shape.kinds[0].head_dim = w.shape.kinds[0].value_dim = w.shape.value_dim = 128;
+  w.shape.head_dim = w.shape.value_dim = 128;
   EXPECT_NEAR(per_token(), 24'832, 40);
 }
 

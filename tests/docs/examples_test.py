@@ -14,7 +14,7 @@ BLOCK = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```', re.MULTILINE | 
 # How long planning took, in tables: it depends on the machine.
 PLANNED_IN = re.compile(r"[\d.]+ (?:ns|µs|ms|s)(?= +[\d.]+%$)", re.MULTILINE)
 
-# What the reader of docs/python.md is said to have.
+# docs/python.md says that its reader has this.
 PREPARED = """
 import torch
 dataset = [{"input_ids": torch.zeros(5, dtype=torch.int64)}] * 70  # as many as the page has lengths
@@ -44,8 +44,8 @@ def with_changes(text, changes):
 
 
 def outputs(text):
-    """What a page says that its Python examples print: the lines of the block after the example, if
-    it has no title. A line "…" stands for others."""
+    """The outputs that a page shows for its Python examples: the lines of the block after the example,
+    if it has no title. A line "…" stands for others."""
     blocks = BLOCK.findall(text)
     return [line for before, (language, title, shown) in zip(blocks, blocks[1:], strict=False)
             if before[0] == "python" and language == "text" and not title
@@ -59,7 +59,7 @@ def lines(text):
 
 
 def run(code, folder):
-    """What the program prints, in a folder where `slimpack` is the command line."""
+    """The text that the program prints, in a folder where `slimpack` is the command line."""
     command = folder / "bin" / "slimpack"
     command.parent.mkdir(exist_ok=True)
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m slimpack "$@"\n')

@@ -25,7 +25,7 @@ FUNCTION = re.compile(r"\b([a-z]\w*)\s*\(")
 
 
 def spans(page):
-    """What a page has in backticks, outside of blocks of code."""
+    """The words that a page has in backticks, outside of blocks of code."""
     return SPAN.findall(BLOCK.sub("", page))
 
 
@@ -54,7 +54,7 @@ class Source:
 
 
 def body(code, definition):
-    """What stands between the braces of a type; nothing of an alias."""
+    """The text between the braces of a type; nothing of an alias."""
     depth = 1 if definition[0].endswith("{") else 0
     end = definition.end()
     while depth > 0 and end < len(code):

@@ -21,7 +21,7 @@ def help_of(command):
 
 
 def text_of(page):
-    """What a reader sees of a page in HTML."""
+    """The text that a reader sees of a page in HTML."""
     return html.unescape(re.sub(r"<[^>]*>", "", page.read_text(encoding="utf-8")))
 
 

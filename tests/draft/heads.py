@@ -42,7 +42,7 @@ def tiny_head(seed=0, **values):
 
 
 def tiny_target(head, seed=1):
-    """What the loss asks of a target: random embeddings and lm_head."""
+    """A target as the loss needs it: random embeddings and lm_head."""
     generator = torch.Generator().manual_seed(seed)
     shape = head.config.vocab_size, head.config.target_hidden_size
     return SimpleNamespace(

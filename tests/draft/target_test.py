@@ -1,4 +1,4 @@
-"""What is read from a target, against hooks on its layers, and the answers that it writes."""
+"""Features of a target, against hooks on its layers, and the answers that it writes."""
 
 import json
 

@@ -52,7 +52,7 @@ def test_held_out_guesses_become_right(target, answers, tmp_path):
     assert first["step"] == 0 and first["accepted_length"] < 1.5
     assert evaluation.acceptance.accepted_length > first["accepted_length"] + 1.5
     assert evaluation.loss < first["evaluation_loss"]
-    # What was written is what was evaluated: another object counts the same.
+    # The written head is the evaluated one: another object counts the same.
     written = json.loads((tmp_path / "acceptance.json").read_text())
     assert written["accepted_length"] == evaluation.acceptance.accepted_length
     documents, held_out = read_documents(answers).split(200)

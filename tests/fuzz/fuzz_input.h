@@ -1,4 +1,4 @@
-// What the fuzzing programs share: inputs as text and as files, refusals, and properties.
+// Helpers of the fuzzing programs: inputs as text and as files, refusals, and properties.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ inline void require(bool holds, std::string_view property) {
   std::abort();
 }
 
-/// What `read` returns; nothing where it refuses the input, in one line. Any other exception is a
+/// The result of `read`; nothing where it refuses the input, in one line. Any other exception is a
 /// finding: nobody catches it.
 template <class Read>
 auto accepted(const Read& read) -> std::optional<decltype(read())> {

@@ -9,7 +9,7 @@ using namespace slimpack;
 
 namespace {
 
-/// The same tokens by both ways of reading them.
+/// Both ways of reading a document give the same tokens.
 void read_document(const IndexedDataset& dataset, std::size_t document) {
   const Tokens length = dataset.length(document);
   const auto tokens = fuzz::accepted([&] { return dataset.tokens(document, length); });

@@ -1,4 +1,4 @@
-// What a run keeps of its last step (measured.json).
+// The file that a run keeps of its last step (measured.json).
 #include "slimpack/report/measured_step.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -24,7 +24,7 @@ bool is_exact(const ConfigField& field) {
          field.key != "prefix" && field.key != "file" && field.key != "name";
 }
 
-/// What is printed of a configuration sets the same again.
+/// A printed configuration sets the same values again.
 void require_same_again(const RunConfig& config) {
   std::vector<std::string> printed;
   for (const ConfigField& field : config_fields())

@@ -13,7 +13,7 @@ namespace {
 
 using testing::simulate;
 
-/// As many packs as a schedule's first stage runs forward, each of one sequence of one token.
+/// A pack for each forward of a schedule's first stage, each of one sequence of one token.
 PackPlan packs_of(const Schedule& schedule) {
   constexpr std::size_t kMost = 64;
   PackPlan packs;

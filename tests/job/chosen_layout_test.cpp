@@ -75,7 +75,7 @@ TEST(ChosenLayout, SpreadsManyWordsOverTheRanks) {
   config.parallel.chooses_vocabulary = true;
   Costs cost = sixteen_layers();
   const Choices choices = configured_choices(config, cost);
-  // As much work as eight layers forward and backward.
+  // The head takes as long as eight layers forward and backward.
   cost.head_backward.per_token = 8 * (cost.forward.per_token + cost.backward.per_token);
   EXPECT_TRUE(chosen_layout(config, cost, kLengths, choices).spread_vocabulary);
 }

@@ -32,8 +32,8 @@ RunConfig on_nodes_of(std::int32_t ranks) {
 }
 
 TEST(Layouts, AreAllThatNodeHeadsAndLayersAllow) {
-  // tp of 1, 2 and 4 divides 8 ranks of a node and 12 heads; 8 does not divide the heads. Of 48
-  // ranks, 48 / tp are pp × dp with at most 8 stages: 1, 2, 3, 4, 6, 8 for tp 1 (48) and tp 2 (24);
+  // tp of 1, 2 and 4 divides 8 ranks of a node and 12 heads; 8 does not divide the heads. With 48
+  // ranks, pp × dp is 48 / tp with at most 8 stages: 1, 2, 3, 4, 6, 8 for tp 1 (48) and tp 2 (24);
   // 1, 2, 3, 4, 6 for tp 4 (12).
   const std::vector<ParallelGrid> layouts = layouts_of(48, on_nodes_of(8), shape(), {});
   EXPECT_EQ(layouts.size(), 6u + 6u + 5u);

@@ -73,7 +73,7 @@ bool same(const Outcome& a, const Outcome& b) {
 }
 
 TEST(Solve, FindsTheBestSetOfAKnapsack) {
-  // Of weights 5, 4, 3 within 7: {4, 3} is worth 40 + 25 = 65; {5} alone 50.
+  // The weights are 5, 4 and 3, and 7 fit: {4, 3} is worth 40 + 25 = 65; {5} alone 50.
   const Outcome outcome = solve(knapsack_model({{50, 40, 25}, {5, 4, 3}, 7}), {});
   EXPECT_EQ(outcome.status, Status::kOptimal);
   EXPECT_EQ(outcome.values, (std::vector<double>{0, 1, 1}));

@@ -90,7 +90,8 @@ StepPlan merged_plan() {
 
 TEST(CheckPlan, AcceptsMergedReplicasThatMeetInOneOrder) {
   EXPECT_EQ(check_plan(merged_plan()), std::vector<std::string>());
-  // Of backward pack 0 each holds 4 / 2 rows of sequence 1 and 3 / 2, rounded up, of sequence 0.
+  // In backward pack 0 each replica holds 4 / 2 rows of sequence 1 and 3 / 2, rounded up, of
+  // sequence 0.
   EXPECT_EQ(merged_plan().replicas[0].packs.backward[0].rows(), Tokens(4));
 }
 
@@ -136,7 +137,7 @@ StepPlan with_last_packs(StepPlan plan, Pass pass, Change change) {
 
 TEST(CheckPlan, AcceptsZones) {
   EXPECT_EQ(check_plan(zoned_plan()), std::vector<std::string>());
-  // Of backward pack 0 replica 0 holds the 3 rows of sequence 0 and half of the 4 of sequence 1.
+  // In backward pack 0 replica 0 holds the 3 rows of sequence 0 and half of the 4 of sequence 1.
   EXPECT_EQ(zoned_plan().replicas[0].packs.backward[0].rows(), Tokens(5));
 }
 
@@ -170,7 +171,7 @@ StepPlan remapped_plan() {
 
 TEST(CheckPlan, AcceptsRowZones) {
   EXPECT_EQ(check_plan(remapped_plan()), std::vector<std::string>());
-  // As above, but on replica 1.
+  // In backward pack 0 replica 1 holds the 3 rows of sequence 0 and half of the 4 of sequence 1.
   EXPECT_EQ(remapped_plan().replicas[0].packs.backward[0].rows(), Tokens(5));
 }
 

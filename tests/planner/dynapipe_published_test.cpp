@@ -43,7 +43,7 @@ SequenceLengths lengths_of_the_runs() {
   return lengths;
 }
 
-/// Of the worst stage.
+/// Figures of the worst stage.
 struct Figures {
   double bubble = 0;
   double gigabytes = 0;

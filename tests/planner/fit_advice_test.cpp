@@ -128,8 +128,8 @@ TEST(FitAdvice, ChangesTwoThingsOnlyWhereOneIsNotEnough) {
 }
 
 TEST(FitAdvice, TellsHowFarItIs) {
-  // As above neither a single change nor, with so little memory, a pair of them fits: both series
-  // are told from 0 to their ends.
+  // With so little memory neither a single change nor a pair of them fits: both series are told
+  // from 0 to their ends.
   FitQuestion question = question_of_states(Bytes(100'000));
   std::vector<std::pair<std::size_t, std::size_t>> told;
   question.progress = [&](std::size_t done, std::size_t total) { told.emplace_back(done, total); };
@@ -187,7 +187,7 @@ TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   question.job.memory_cap = Bytes(1000);
   const FitReport found = fit_advice(question).wish;
   ASSERT_FALSE(found.fits);
-  // Twice what it names is the least for which this planner finds a plan.
+  // This planner finds a plan only for twice the memory that it names.
   question.plan = [](const Job& job, const SequenceLengths& lengths, const Choices& choices,
                      const Costs& cost) {
     Job half = job;
@@ -196,7 +196,7 @@ TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   };
   const FitReport forgetful = fit_advice(question).wish;
   EXPECT_FALSE(forgetful.fits);
-  // The cap grows by eighths, from below the least for which it does.
+  // The cap grows by eighths, from below the least cap for which the planner finds a plan.
   const Bytes least = found.ranks.front().activations;
   EXPECT_GE(forgetful.ranks.front().activations, least);
   EXPECT_LE(forgetful.ranks.front().activations, least + least / 8 + Bytes(1));
@@ -225,7 +225,7 @@ TEST(FitAdvice, SaysWhatKernelsMessagesAndReductionsAddOnAGpu) {
     // a good part of them.
     EXPECT_GT(stage.gpu.messages, Bytes(0));
     EXPECT_LE(stage.gpu.messages, Bytes(3 * 7200 * 128));
-    // Of two replicas, half of the own gradients at most.
+    // Two replicas send half of the own gradients at most.
     EXPECT_GE(stage.gpu.reductions, Bytes(0));
     EXPECT_LE(stage.gpu.reductions, stage.states.gradients / 2);
     EXPECT_LT(stage.gpu.total(), stage.activations);

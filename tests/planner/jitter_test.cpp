@@ -62,7 +62,7 @@ TEST(Jitter, RecoversWhatWasPutIn) {
   EXPECT_NEAR(jitter_of(measured) / 0.1732, 1, 0.045);
 }
 
-// What takes a billionth of the time may vary as it likes; waits are no work.
+// Work that takes a billionth of the time may vary as it likes; waits are no work.
 TEST(Jitter, CountsWorkByItsTime) {
   std::vector<Timeline> measured{forwards({2'000'000'000, 1}), forwards({2'000'000'000, 3})};
   measured[0].spans.push_back({0, SpanKind::kWaitReceive, PackId(2), 0, Nanos(0), Nanos(1)});

@@ -68,7 +68,7 @@ TEST(PlanStep, BeatsFixedPackingOnALongTail) {
 }
 
 TEST(PlanStep, TakesSlimpipeInItsBestSetting) {
-  // Of one long sequence slices at the same time have prefixes of different length.
+  // Slices of one long sequence that run at the same time have prefixes of different length.
   PlanRequest request{.lengths = {Tokens(8192)}, .pp = 3, .context = Tokens(8192)};
   request.planner = PlannerKind::kSlimpipe;
   const Costs cost = small_cost();

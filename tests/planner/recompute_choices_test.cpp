@@ -23,7 +23,7 @@ bool uniform(const RecomputeByLayer& recompute) {
   return std::ranges::adjacent_find(recompute, std::ranges::not_equal_to()) == recompute.end();
 }
 
-/// What is asked for six layers on `pp` stages.
+/// A request for six layers on `pp` stages.
 struct Asked {
   explicit Asked(std::int32_t pp) {
     request.lengths = {Tokens(700), Tokens(40)};
@@ -120,8 +120,8 @@ TEST(RecomputeChoices, LeaveMixturesOutWhereAStageHasOneLayer) {
 }
 
 TEST(RecomputeChoices, MixNothingThatOtherMixturesBeat) {
-  // Attention so slow that nobody would run it again for what it takes of memory, unless there is
-  // no other way: the MLP comes first, then everything.
+  // Attention is so slow that nobody would run it again for the memory that it takes, unless there
+  // is no other way: the MLP comes first, then everything.
   Asked asked(1);
   asked.cost.forward.per_pair *= 1000;
   for (const RecomputeByLayer& choice : asked.choices())
@@ -268,7 +268,7 @@ TEST(PlanStep, SaysThatHostMemoryIsTooSmall) {
     expect_invalid_input([&] { static_cast<void>(plan_step(asked.request, asked.cost)); },
                          {"1000 B of pinned host memory", "plan.recompute"});
   }
-  // What is computed again takes none.
+  // Rows that are computed again take no pinned memory.
   asked.request.planner = PlannerKind::kSlimpack;
   asked.request.recompute = {R::kOffload, R::kFull};
   EXPECT_EQ(plan_step(asked.request, asked.cost).step->plan.recompute,

@@ -21,7 +21,7 @@ inline PlanRequest random_request(Rng& rng) {
   return request;
 }
 
-/// The same for up to four replicas, which may run sequences together.
+/// A random request for up to four replicas, which may run sequences together.
 inline PlanRequest random_replicas(Rng& rng) {
   PlanRequest request = random_request(rng);
   request.dp = 1 + static_cast<std::int32_t>(rng.below(4));

@@ -59,7 +59,8 @@ TEST(StepErrors, PutTheWorstActionFirst) {
   EXPECT_EQ(worst.work, (Work{1, SpanKind::kForward, 0, PackId(0)}));
   EXPECT_NEAR(worst.error(), -0.5, 1e-6);
   EXPECT_EQ(worst.spread, 0);
-  // It repeats, no other action is off, and 8,000 rows are not few: kernels are left.
+  // The error repeats, no other action is off, and 8,000 rows are not few: kernels are left as its
+  // cause.
   EXPECT_EQ(worst.reason,
             "2 slices of 4,000 tokens on average: kernels are not as the cost model says");
 }

@@ -53,7 +53,7 @@ RC_GTEST_PROP(Sweep, FiguresAreThoseOfThePlan, (std::uint64_t seed)) {
   RC_ASSERT(figures.predicted.peak == step_need(step, cost).bytes);
   RC_ASSERT(figures.predicted.peak >= testing::highest(again.peak_activation));
   RC_ASSERT(std::max(figures.forward_packs, figures.backward_packs) == most_packs(step));
-  // The same share from the terms of the model, by hand.
+  // The share of overheads from the terms of the model, by hand.
   const RecomputingCosts chosen = with_recompute(cost, step.plan.recompute);
   double overhead = 0, busy = 0;
   std::size_t slices = 0;

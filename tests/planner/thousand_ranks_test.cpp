@@ -1,4 +1,4 @@
-// What planning takes for a thousand ranks, by what it tries and makes.
+// The work of planning for a thousand ranks, by what the planner tries and makes.
 #include <gtest/gtest.h>
 
 #include "slimpack/planner/planner.h"
@@ -7,7 +7,8 @@
 namespace slimpack {
 namespace {
 
-/// Of a step on 16 stages with 16 documents for each replica: 1,024 ranks are 64 replicas.
+/// Counts of planning a step on 16 stages with 16 documents for each replica: 1,024 ranks are 64
+/// replicas.
 struct Planned {
   std::size_t candidates = 0;
   std::size_t packs = 0;

@@ -35,7 +35,7 @@ def fixture_corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="whole")
 def fixture_whole(corpus, tokenizer, tmp_path_factory):
-    """What a build that nothing stops gives."""
+    """The files of a build that nothing stops."""
     out = tmp_path_factory.mktemp("whole") / "c"
     assert build("--from", corpus, "--tokenizer", tokenizer, "--out", out, "--processes", 1) == 0
     return files_of(out)

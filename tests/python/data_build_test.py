@@ -55,7 +55,7 @@ def test_every_document_is_encoded_as_if_alone(tokenizer, tmp_path, kind, capsys
     assert not (tmp_path / "corpus.partial").exists()
 
 
-# Of characters that tokenizers treat in their own ways, besides any.
+# Texts of characters that tokenizers treat in their own ways, besides any other texts.
 TEXT = st.one_of(st.text(), st.text(alphabet="the cat\r\n\0\u00a0\u2028é猫🐈\u0301\ufeff"),
                  st.builds(lambda text, times: text * times, st.text(min_size=1), st.just(3000)))
 

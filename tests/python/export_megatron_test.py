@@ -189,7 +189,7 @@ def test_shared_microPacks_run_on_all_their_replicas():
 
 
 def check_fields(params, align):
-    """As PackedSeqParams has them."""
+    """The fields keep the rules of PackedSeqParams."""
     assert params["qkv_format"] == "thd"
     assert params["total_tokens"] == params["cu_seqlens_q_padded"][-1]
     for which in "q", "kv":

@@ -17,8 +17,8 @@ LENGTHS = np.minimum(np.random.default_rng(5).lognormal(6, 1.0, 200).astype(np.i
 
 
 def restore(outputs, indices):
-    """As verl's callers do: outputs of the micro-batches in turn, back in the order of the
-    batch."""
+    """Puts the outputs of the micro-batches, in turn, back in the order of the batch, as verl's
+    callers do."""
     flat = list(itertools.chain.from_iterable(indices))
     assert len(flat) == outputs.shape[0]
     inverse = [0] * len(flat)

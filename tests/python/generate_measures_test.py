@@ -39,7 +39,7 @@ def longest(a, b):
 
 @pytest.fixture(scope="module", name="made")
 def fixture_made(tmp_path_factory):
-    """What prepare.py makes, with a model that was never trained."""
+    """A folder such as prepare.py makes, with a model that was never trained."""
     out = tmp_path_factory.mktemp("made")
     torch.manual_seed(0)
     config = LlamaConfig(vocab_size=257, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
@@ -145,7 +145,8 @@ def test_the_fastest_fixed_tree_is_found_one_number_at_a_time():
         asked.append(tree)
         return abs(tree.draft_rows - 15) + abs(tree.draft_depth - 3) + abs(tree.draft_width - 3)
 
-    # Of widths 2 is as near to 3 as 4, and comes first; then 16 rows, then depth 3, and nothing better.
+    # Widths 2 and 4 are equally near to 3, and 2 comes first; then 16 rows, then depth 3, and
+    # nothing better.
     assert fastest_tree(seconds, (1, 2, 4)) == TreeSize(draft_rows=16, draft_depth=3, draft_width=2)
     assert asked[0] == TreeSize() and len(asked) == len(set(asked))
     assert fastest_tree(seconds, (4,)) == TreeSize(draft_rows=16, draft_depth=3, draft_width=4)

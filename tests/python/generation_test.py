@@ -143,7 +143,7 @@ def test_a_prompt_that_begins_like_the_last_one_is_run_from_there(tmp_path):
     again = generator.generate(other, max_new_tokens=20, ignore_eos=True)
     assert again.reused_tokens == 40
     assert again.tokens == expected_tokens(model, other, 20)
-    # Of a prompt that is there already the last token runs again, for its logits.
+    # If a prompt is there already, its last token runs again, for its logits.
     assert generator.generate(other, max_new_tokens=20, ignore_eos=True).tokens == again.tokens
     assert generator.generate(other, max_new_tokens=1).reused_tokens == 69
 

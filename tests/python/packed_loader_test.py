@@ -123,7 +123,7 @@ def test_trainer_trains_each_document_once_an_epoch_and_resumes_with_the_same_bi
 
 
 def test_trainer_on_two_ranks_trains_as_on_one(tmp_path):
-    """Also in the last step, where 21 documents leave a rank none."""
+    """The last step is trained alike, too, where 21 documents leave a rank none."""
     script = Path(__file__).parents[1] / "support" / "trainer_rank.py"
     count, found = 21, {}
     for ranks in (1, 2):

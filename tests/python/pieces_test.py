@@ -17,7 +17,7 @@ def vocabulary(tokens):
 
 
 def byte_fallback():
-    """As Llama 2's."""
+    """A tokenizer in the form of Llama 2's."""
     tokenizer = Tokenizer(models.BPE(vocabulary(["<unk>", *BYTES, *WORDS]), [], unk_token="<unk>",
                                      byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])

@@ -43,7 +43,7 @@ RULES = st.one_of(st.integers(1, 2000), st.integers(-3, -1))
 @given(LISTS, st.integers(1, 5), st.integers(100, 300), RULES, st.booleans(), st.integers(0, 9))
 @settings(max_examples=300, deadline=None)
 def test_every_document_comes_once_in_each_of_four_epochs(lengths, ranks, cap, rule, shuffle, seed):
-    """As a trainer takes them: the length once, then so many batches in every epoch."""
+    """The samplers are used by a trainer's rule: the length once, then so many batches in every epoch."""
     samplers = of_ranks(lengths, cap, ranks, rule, shuffle=shuffle, seed=seed)
     count = len(samplers[0])
     for epoch in range(4):

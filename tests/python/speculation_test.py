@@ -66,7 +66,8 @@ def test_the_likeliest_tokens_are_those_of_plain_decoding(tmp_path, seed, head, 
         made = guessing.generate(prompt, max_new_tokens=40, ignore_eos=True, prefill_slice=70)
         assert made.tokens == expected.tokens
         assert made.speculation.passes <= 39 and made.speculation.rows >= made.speculation.passes
-    # The same again, and with another end: what is kept of the sequence is right for the draft, too.
+    # The prompt again, and with another end: the kept part of the sequence is right for the draft,
+    # too.
     again = guessing.generate(prompt, max_new_tokens=40, ignore_eos=True)
     assert again.tokens == made.tokens and again.reused_tokens > 0
     if tree.get("draft_rule", "expected") != "expected":  # whose trees depend on time
@@ -144,7 +145,8 @@ def test_a_head_is_prepared_for_heterospec_by_its_right_guesses(tmp_path):
 
 
 def test_bins_are_fitted_to_right_guesses_and_used(tmp_path):
-    # Of 257 tokens the model says eight, and the head guesses among these: about one in eight is right.
+    # The model says eight of 257 tokens, and the head guesses among these: about one in eight is
+    # right.
     save_model(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     weights["lm_head.weight"][8:] = 0

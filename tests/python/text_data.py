@@ -1,4 +1,4 @@
-"""What the tests of `python -m slimpack.data_build` share: tokenizers, inputs, runs of the command,
+"""Helpers of the tests of `python -m slimpack.data_build`: tokenizers, inputs, runs of the command,
 and a reader of Megatron's files that shares nothing with their writer."""
 
 import gzip

@@ -12,7 +12,7 @@
 namespace slimpack {
 namespace {
 
-/// What a comparison says of each baseline, over random lists, grids and memory caps.
+/// Comparisons of each baseline over random lists, grids and memory caps.
 class RandomComparisons : public ::testing::Test {
  protected:
   template <class Check>
@@ -49,7 +49,8 @@ TEST_F(RandomComparisons, NeverShowATunedStepThatIsLongerThanThePublishedOne) {
     }
     EXPECT_LE(row.figures->makespan, *row.published);
     EXPECT_TRUE(!published_fits || fits(row, cap));
-    // What neither form can keep does not matter: both may have what the published one needs.
+    // Where the published form is above the cap, the tuned one may be, too, but needs no more
+    // memory.
     EXPECT_TRUE(published_fits || row.figures->peak <= row.published_peak);
     above_both += published_fits ? 0 : 1;
     shorter += row.figures->makespan < *row.published ? 1 : 0;

@@ -20,8 +20,8 @@ inline PlanFile planned_file() {
   return file;
 }
 
-/// As predicted, but everything takes twice as long. Sequence q is of document 100 + q and begins
-/// at its token 7.
+/// A measured step in which everything takes twice as long as predicted. Sequence q is of document
+/// 100 + q and begins at its token 7.
 inline MeasuredStep measured_twice_as_long(const PlanFile& file) {
   MeasuredStep step{
       .step = 3, .device = "cpu", .planner = "slimpack", .sequences = {}, .timeline = {}};

@@ -64,8 +64,8 @@ TEST(SweepTurns, FindWhereMicroPacksCostMoreThanTheyFill) {
   EXPECT_EQ(turns[0].best, 2u);
   EXPECT_EQ(turns[0].longer, 3u);
   EXPECT_TRUE(turns[0].too_small(report));
-  // Of 16: 16/144 of the busy time and 2/18. Of 32: 32/160 and 2/34. A rank's MicroPacks cost 16 µs
-  // and 32 µs, and it waits 162 − 144 = 18 µs and 170 − 160 = 10 µs.
+  // With 16: 16/144 of the busy time and 2/18. With 32: 32/160 and 2/34. A rank's MicroPacks cost
+  // 16 µs and 32 µs, and it waits 162 − 144 = 18 µs and 170 − 160 = 10 µs.
   EXPECT_EQ(
       turn_text(report, turns[0]),
       "packs: the step is shortest with 16, and MicroPacks are too small from 32 on. With 32 it "

@@ -32,8 +32,8 @@ TEST(CheckLowered, AcceptsReceivesThatNeedNoUnfinishedActionOfTheirRank) {
 }
 
 TEST(CheckLowered, RefusesReceivesThatArePostedAtTheBeginning) {
-  // As a runtime does that posts both directions ahead: F0 may synchronise its device, which waits
-  // for B0, which waits for F0.
+  // A runtime that posts both directions ahead lowers a schedule in this way: F0 may synchronise
+  // its device, which waits for B0, which waits for F0.
   EXPECT_EQ(findings(2, "0RECV_B0,0F0,0SEND_F0,0F1,0SEND_F1,0B0,0RECV_B1,0B1\n" + kSecond),
             "deadlock: replica 0 waits on stage 0 with 0F0 for the receive of B0, which has not "
             "been sent\n"

@@ -19,7 +19,7 @@ StepPlan two_replicas(const std::vector<std::int32_t>& replicas, std::int32_t st
   plan.replicas.resize(2);
   for (const std::int32_t count : replicas)
     for (std::size_t r = 0; r < 2; ++r) {
-      // What is not merged is one sequence on each replica.
+      // A pack that is not merged is one sequence on each replica.
       if (r == 0 || count == 1) plan.lengths.emplace_back(8);
       const SequenceId q(plan.lengths.size() - 1);
       plan.replicas[r].sequences.push_back(q);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-/// So many packs, each of a sequence of its own.
+/// Makes so many packs, each of a sequence of its own.
 PackPlan packs_of(std::size_t count) {
   PackPlan plan;
   for (std::size_t p = 0; p < count; ++p)
@@ -21,8 +21,8 @@ PackPlan packs_of(std::size_t count) {
 }
 
 TEST(WaitFreeCyclic, RunsABackwardAndAForwardInEveryCycle) {
-  // Cycles of stage 0: F0 | F1 | F2 | B0 F3 | B1 | B2 | B3; of stage 1: – | F0 | B0 F1 | B1 F2 |
-  // B2 F3 | B3. What a stage runs in a cycle the other one has in the next.
+  // Cycles of stage 0: F0 | F1 | F2 | B0 F3 | B1 | B2 | B3; of stage 1: – | F0 | B0 F1 | B1 F2 | B2
+  // F3 | B3. The other stage has in the next cycle what a stage runs in a cycle.
   EXPECT_EQ(schedule_to_text(wait_free_cyclic(std::vector<std::int64_t>{1, 1, 1, 1}, 2, kNoLimit)),
             "0F0,0F1,0F2,0B0,0F3,0B1,0B2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n");
 }

@@ -19,7 +19,7 @@ struct StepCase {
   [[nodiscard]] std::size_t stages() const {
     return static_cast<std::size_t>(plan.layout.stages());
   }
-  /// Of a replica's pipeline.
+  /// The ranks of a replica's pipeline.
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(plan.layout.ranks()); }
   [[nodiscard]] std::vector<ReplicaPacks> tasks() const {
     std::vector<ReplicaPacks> out;

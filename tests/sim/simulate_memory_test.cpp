@@ -20,7 +20,7 @@ using testing::random_simulation_case;
 using testing::simulate;
 using testing::SimulationCase;
 
-/// What happens on a stage, in the order of one moment.
+/// Events on a stage, in the order in which they count at one moment.
 enum class Event : std::uint8_t { kEnd, kStart, kPut };
 
 /// Peak of one stage from the drawn timeline: put times are the ends of the sender's action or of

@@ -108,7 +108,7 @@ RC_GTEST_PROP(Vocabulary, RunsOnAllRanksAtOnceAndOnThemAlone, (std::uint64_t see
       RC_ASSERT(span.start == spans.front().start && span.end == spans.front().end);
   }
   testing::expect_starts(step, result.timeline);
-  // What waits for E, H and G is gone at the end.
+  // Rows that wait for E, H and G are gone at the end.
   std::map<std::int32_t, Bytes> last;
   for (const MemorySample& sample : result.timeline.memory) last[sample.rank] = sample.bytes;
   for (const auto& [rank, bytes] : last) RC_ASSERT(bytes == Bytes(0));

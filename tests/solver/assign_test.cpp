@@ -37,7 +37,7 @@ std::vector<SequenceId> ids(std::initializer_list<std::int32_t> values) {
   return out;
 }
 
-/// What assign and levelled share out, and to whom.
+/// The input of assign and levelled: work, and the replicas that share it.
 struct Case {
   SequenceLengths lengths;
   std::vector<double> speed;
@@ -185,9 +185,9 @@ TEST(Assign, SpreadsALongSequenceOverTheReplicasThatItWouldHoldUp) {
 }
 
 TEST(Assign, LeavesReplicasOutThatALongSequenceWouldGainNothingFrom) {
-  // Of 100 tokens, 100 alone, 100 · (1/2 + 0.4) = 90 on two replicas, 65 on four at 0.4 more a
-  // token; at 0.1 more on those two 60. So two replicas take it where nothing is asked for, and the
-  // other two have the short ones. The least load is 60: the mean is 27.5.
+  // The sequence of 100 tokens takes 100 alone, 100 · (1/2 + 0.4) = 90 on two replicas, 65 on four
+  // at 0.4 more a token; at 0.1 more on those two 60. So two replicas take it where nothing is
+  // asked for, and the other two have the short ones. The least load is 60: the mean is 27.5.
   Case c{lengths_of({5, 100, 5}), {1, 1, 1, 1}, groups_of(3, 0.4)};
   c.groups[1].per_token = 0.6;
   for (const double merge_above : {0.0, 1.0}) {
@@ -220,7 +220,7 @@ TEST(Assign, LevelsFewEqualSequences) {
     const Assignment level = c.levelled(whole, 0.01);
     EXPECT_EQ(level.merged.size(), 1U);
     for (const double of_replica : level.load) EXPECT_NEAR(of_replica, load, 1e-9);
-    // It must gain as much as asked for: of 120 it leaves 100, or 108.
+    // A merge must gain as much as is asked for: of 120 it leaves 100, or 108.
     EXPECT_EQ(c.levelled(whole, 0.17), whole);
   }
 }

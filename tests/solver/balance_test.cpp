@@ -118,9 +118,9 @@ TEST(Balance, HasNothingToDoWithoutItems) {
 }
 
 TEST(BalanceBound, CountsThatSomeItemsMustShareAReplica) {
-  // Of the 3 heaviest, two share one of 2 replicas: 6 + 5. Water says 17/2, the largest item 7.
+  // Two of the 3 heaviest items share one of 2 replicas: 6 + 5. Water says 17/2, the largest 7.
   EXPECT_EQ(balance_bound({{7, 6, 5}, {{}, {}}}), 11);
-  // Of 5 equal ones, three do.
+  // Three of 5 equal items share one.
   EXPECT_EQ(balance_bound({{4, 4, 4, 4, 4}, {{}, {}}}), 12);
   // A carried load counts as an item: 6, 5 and 7 on two replicas.
   EXPECT_EQ(balance_bound({{6, 5}, {{.carried = 7}, {}}}), 11);

@@ -108,8 +108,8 @@ TEST(FluidCut, FillsAMicroPackAcrossSequences) {
 }
 
 TEST(FluidCut, SymmetricBackwardKeepsTheForwardCuts) {
-  // The same plan. Backward walks 0:512-768, 0:0-512, 1:256-512, 1:0-256, 2:0-256 with 512 of room
-  // and two slices of a sequence never together.
+  // Forward has the cuts of the test above. Backward walks 0:512-768, 0:0-512, 1:256-512, 1:0-256,
+  // 2:0-256 with 512 of room and two slices of a sequence never together.
   const SequenceLengths lengths = tokens({768, 512, 256});
   const PackPlan plan = fluid_cut(lengths, all_sequences(lengths), kPerToken, {.per_pair = 1},
                                   {.packs = 3, .asymmetric = false});

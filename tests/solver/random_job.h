@@ -23,7 +23,7 @@ struct RandomJob : Job, CutLimits {
   }
 };
 
-/// Of a stage's layers, of which some may have this window; 0 = none has.
+/// A random time of a stage's layers, of which some may have this window; 0 = none has.
 inline PackCost random_layer_time(Rng& rng, double scale, Tokens window) {
   const auto up_to = [&](double most) { return scale * most * rng.uniform(); };
   PackCost time{rng.below(3) == 0 ? 0 : up_to(3000), rng.below(3) == 0 ? 0 : up_to(1000),

@@ -83,7 +83,7 @@ RC_GTEST_PROP(ShareBound, NoAssignmentIsBelowIt, (std::uint64_t seed)) {
   RC_ASSERT(share_bound(problem, best) >= best * (1 - 1e-9));
 }
 
-/// One replica or groups; 100 in steps of what is not said.
+/// A problem of one replica or of groups, in which an item's step is its load.
 ShareProblem problem_of(std::vector<std::vector<double>> load, std::size_t replicas) {
   ShareProblem problem{std::move(load), {}, std::vector<double>(replicas, 1.0)};
   problem.step = problem.load;

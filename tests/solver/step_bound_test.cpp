@@ -188,9 +188,9 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
   RandomJob job = testing::random_job(rng);
   job.replicas = job.most_merged = 1;
   if (!job.speed.empty()) job.speed.resize(1);
-  // So much that a longer slice may be a cheaper one.
+  // Prefixes may cost so much that a longer slice is a cheaper one.
   if (rng.below(2) == 0) job.cost.forward.per_prefix_token *= 100;
-  // So much at the ends that no stage has as much work as the chain.
+  // The ends may cost so much that no stage has as much work as the chain.
   if (rng.below(2) == 0) {
     job.cost.embedding_forward.per_token = job.cost.head_backward.per_token =
         10 * job.cost.backward.per_token;
@@ -260,8 +260,8 @@ TEST(StepBound, CountsTheChainOfTheLongestSequence) {
   RandomJob job = plain_job();
   job.lengths = {Tokens(64)};
   expect_bound(job, 240'000);
-  // Where weight gradients, 1 µs a token, may wait, the last stage sends after 64: 176; work gives
-  // 192 + 16 there, and 16 + 128 + 32 until its last output.
+  // If weight gradients, 1 µs a token, may wait, the last stage sends after 64: 176; work gives 192
+  // + 16 there, and 16 + 128 + 32 until its last output.
   RandomJob split = job;
   split.cost.weight_gradient.per_token = 1000;
   expect_bound(split, 208'000);

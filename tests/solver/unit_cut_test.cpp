@@ -26,7 +26,8 @@ RC_GTEST_PROP(UnitsOf, CoverAllReplicasAndEverySequenceOfThem, (std::uint64_t se
       const std::size_t r = share.replica.index();
       ++times[r];
       load = std::max(load, assignment.load[r]);
-      // Its own sequences and the merged ones that it takes part in, with their lengths.
+      // The replica has its own sequences and the merged ones that it takes part in, with their
+      // lengths.
       std::vector<SequenceId> expected = assignment.own[r];
       for (const MergedSequence& m : assignment.merged)
         if (r / static_cast<std::size_t>(m.replicas) ==

@@ -23,7 +23,7 @@ PATIENCE = 120  # seconds: a hang, on any machine
 
 @dataclass
 class Ended:
-    """As subprocess.CompletedProcess."""
+    """The end of a command, with the fields of subprocess.CompletedProcess."""
 
     returncode: int
     stdout: bytes = field(repr=False)

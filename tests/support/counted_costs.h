@@ -10,8 +10,8 @@
 
 namespace slimpack::testing {
 
-/// The kinds of layers are numbered as they come. Those of the first kind see everything, those of
-/// the second a window of 3 tokens. fp32, hidden size 4: a row has 16 bytes.
+/// The kinds of layers are numbered as they come. Layers of the first kind see everything, layers
+/// of the second a window of 3 tokens. fp32, hidden size 4: a row has 16 bytes.
 inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
   Costs cost;
   cost.source = "made up";

@@ -15,7 +15,7 @@ PATIENCE = 120  # seconds: a hang, on any machine
 
 
 def environment():
-    """What every process sees: the built package, Gloo on this machine alone."""
+    """The environment of every process: the built package, Gloo on this machine alone."""
     return dict(os.environ, PYTHONPATH=str(BUILD / "python"), GLOO_SOCKET_IFNAME="lo",
                 OMP_NUM_THREADS="1")
 
@@ -65,7 +65,8 @@ class Job:
 
 
 def node_size(processes):
-    """As on several nodes, if they can have two processes each."""
+    """The processes of a node: two on each of several nodes, if their number is even; else all on
+    one."""
     return 2 if processes % 2 == 0 else processes
 
 

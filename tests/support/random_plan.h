@@ -80,7 +80,7 @@ inline TaskTimes random_times(Rng& rng, const PackPlan& packs, int stages) {
   return times;
 }
 
-/// Of packs of `sequences` sequences.
+/// Random bytes for packs of `sequences` sequences.
 inline TaskBytes random_bytes(Rng& rng, const PackPlan& packs, std::size_t sequences, int stages) {
   TaskBytes bytes;
   for (int s = 0; s < stages; ++s) {
@@ -110,7 +110,7 @@ inline TaskBytes random_bytes(Rng& rng, const PackPlan& packs, std::size_t seque
   return bytes;
 }
 
-/// Of the first replica.
+/// Random bytes for the first replica's packs.
 inline TaskBytes random_bytes(Rng& rng, const StepPlan& plan, int stages) {
   return random_bytes(rng, plan.replicas.front().packs, plan.lengths.size(), stages);
 }

@@ -22,7 +22,8 @@ _KILLED = True, ("Killed", "", "")
 
 
 class Ranks:
-    """A job of `world` ranks that run one function after another. As a context it ends them."""
+    """A job of `world` ranks that run one function after another. Used as a context it ends
+    them."""
 
     def __init__(self, world):
         self._world, self._processes, self._connections = world, [], []
@@ -110,12 +111,12 @@ def _serve(rank, world, port, connection):
 
 
 def outcomes(world, function, *arguments):
-    """As Ranks.outcomes, of a job for this function alone."""
+    """The Ranks.outcomes of a job for this function alone."""
     with Ranks(world) as ranks:
         return ranks.outcomes(function, *arguments)
 
 
 def run(world, function, *arguments):
-    """As Ranks.run, of a job for this function alone."""
+    """The result of Ranks.run in a job for this function alone."""
     with Ranks(world) as ranks:
         return ranks.run(function, *arguments)

@@ -41,7 +41,7 @@ class StepGraph {
   [[nodiscard]] std::int64_t put(std::size_t r, const Action& a) const {
     return times_of_[node_.at(put_key(r, a))];
   }
-  /// As long as the slowest of its replicas needs.
+  /// The time that the slowest of the action's replicas needs.
   [[nodiscard]] std::int64_t duration(std::size_t r, const Action& a) const {
     if (is_joint(a.pass)) return times_[r].joint[joint_index(a.pass)][a.pack.index()].count();
     std::int64_t longest = 0;
@@ -75,7 +75,7 @@ class StepGraph {
     return times.backward;
   }
 
-  /// What another stage does with the same pack in the same direction: it may split a backward.
+  /// Another stage's action with the same pack in the same direction: it may split a backward.
   [[nodiscard]] Action on_stage(std::size_t r, std::int32_t s, const Action& a, PackId pack) const {
     const std::vector<std::vector<Action>>& ranks = schedules_[r].ranks;
     for (const Action& other : ranks[static_cast<std::size_t>(s) % ranks.size()])

@@ -10,8 +10,8 @@ import termios
 
 
 def on_terminal(command, columns, errors_too=True, **options):
-    """What the command writes on a terminal of that width, and its exit code. Without `errors_too`
-    its standard error goes to a pipe that nobody reads."""
+    """The text that the command writes on a terminal of that width, and its exit code. Without
+    `errors_too` its standard error goes to a pipe that nobody reads."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     stderr = theirs if errors_too else subprocess.DEVNULL

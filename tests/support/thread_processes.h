@@ -14,7 +14,7 @@
 
 namespace slimpack::testing {
 
-/// What the processes have in common.
+/// State that the processes share.
 class ThreadJob {
  public:
   explicit ThreadJob(std::int32_t processes)

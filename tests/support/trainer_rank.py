@@ -29,7 +29,7 @@ def arguments(folder, **changes):
 
 
 class PackedTrainer(Trainer):
-    """As docs/python.md has it, noting what it trains."""
+    """The trainer of docs/python.md, which notes what it trains."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

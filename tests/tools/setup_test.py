@@ -208,7 +208,7 @@ def test_a_full_disk_is_told_from_a_missing_network(machine):
 
 
 def test_the_demo_leaves_an_interpreter_that_finds_the_package_and_lines_of_80_columns():
-    """What make would run: the demo does all that `make build` does."""
+    """The commands that make would run show that the demo does all that `make build` does."""
     asked = [subprocess.run(["make", "--dry-run", "--no-print-directory", target], cwd=ROOT, text=True,
                             capture_output=True, check=True).stdout for target in ("build", "demo")]
     build, demo = asked

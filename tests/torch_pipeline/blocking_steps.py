@@ -1,4 +1,4 @@
-"""What the processes of a pipeline do on the stand-in for NCCL in tests."""
+"""Steps of a pipeline's processes on the stand-in for NCCL in tests."""
 
 import blocking
 import numpy as np

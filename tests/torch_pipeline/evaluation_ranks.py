@@ -35,9 +35,9 @@ def model_for(case):
 
 
 class Found(NamedTuple):
-    """What came of a case on a rank. peaks: most bytes kept in an evaluation, in a step of the same
-    plan. same_bits: whether two steps between evaluations left the weights that they leave alone.
-    left: what an evaluation has left behind."""
+    """The findings of a case on a rank. peaks: most bytes kept in an evaluation, in a step of the
+    same plan. same_bits: whether two steps between evaluations left the weights that they leave
+    alone. left: tensors that an evaluation has left behind."""
 
     loss: float
     targets: int

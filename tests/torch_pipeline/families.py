@@ -20,7 +20,7 @@ LATENT = dict(kv_lora_rank=16, q_lora_rank=12, qk_rope_head_dim=8, qk_nope_head_
 ROUTED = dict(n_routed_experts=8, num_experts_per_tok=2, n_group=2, topk_group=1,
               n_shared_experts=1, moe_intermediate_size=16, first_k_dense_replace=1)
 
-# Those that the runtime promises by name.
+# Families that the runtime promises by name.
 NAMED = {
     "llama": HEADS,
     "qwen2": {},

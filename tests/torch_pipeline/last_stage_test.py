@@ -1,4 +1,4 @@
-"""What the last stage leaves out of forward passes: backward computes it, and nobody waits for
+"""The last stage leaves work out of forward passes: backward computes it, and nobody waits for
 it."""
 
 import collections

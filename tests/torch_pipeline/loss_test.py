@@ -11,7 +11,7 @@ import torch
 from slimpack.torch.pipeline import cross_entropy, loss
 from torch.nn import functional
 
-# What a process that interprets Triton's kernels compares, or a GPU.
+# A program that compares the kernels, on a GPU or in a process that interprets Triton's kernels.
 KERNEL = """
 import torch
 from slimpack.torch.pipeline import cross_entropy_kernel

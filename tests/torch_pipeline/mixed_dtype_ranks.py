@@ -32,7 +32,7 @@ def plan_and_documents():
 
 
 def step(folder, sharded):
-    """What this rank Found with the model in a folder."""
+    """This rank's Found with the model in a folder."""
     stage = pipeline.Stage.from_pretrained(folder, LAYER_BEGIN, dist.get_rank() % STAGES,
                                            dtype=torch.bfloat16, check=False)
     assert stage.dtype == torch.bfloat16

@@ -1,4 +1,4 @@
-"""Which GPU a process takes, and what the processes that have none say. GPUs are made up here."""
+"""The GPU that a process takes, and the words of processes that have none. GPUs are made up here."""
 
 import pytest
 import torch

@@ -29,7 +29,7 @@ def test_windows_are_found_before_weights_are_loaded(family, windows, tmp_path):
 
 
 def rule(distance):
-    """Of tokens that see those at such distances before them."""
+    """The rule of tokens that see those at such distances before them."""
     return attention.MaskRule(lambda _, __, query, key: distance(query, key) & (key <= query))
 
 
@@ -120,8 +120,8 @@ def gradient(parameters, names):
 @pytest.mark.parametrize("family", ["llama", "mistral", "gpt_oss"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_gradients_in_other_precisions_are_as_good_as_plain_ones(family, dtype):
-    # As one vector, against the same weights in fp64: as far off as plain training in this
-    # precision is.
+    # Gradients are compared as one vector with those of the same weights in fp64: they are as far
+    # off as those of plain training in this precision.
     model = model_of(config_of(family), 1, dtype)
     exact = copy.deepcopy(model).double()
     documents = [torch.arange(n) % 90 + 3 for n in (90, 3, 200, 64)]

@@ -25,7 +25,7 @@ def router_logits(model, documents):
 
 
 def add_loss_of_whole_step(model, documents):
-    """As if the documents were one batch."""
+    """Adds the loss that the documents have as one batch."""
     of_layers = tuple(torch.cat(of_layer) for of_layer in router_logits(model, documents))
     loss = 0.3 * load_balancing_loss_func(of_layers, model.num_experts, model.num_experts_per_tok)
     loss.backward()
@@ -33,7 +33,8 @@ def add_loss_of_whole_step(model, documents):
 
 
 def add_loss_of_micro_packs(model, documents, plan):
-    """Of each backward MicroPack on each stage by itself, weighted by its share of all rows."""
+    """Adds the loss of each backward MicroPack on each stage by itself, weighted by its share of
+    all rows."""
     of_layers = router_logits(model, documents)
     rows = sum(map(len, documents)) * len(of_layers)
     total = 0.0

@@ -1,4 +1,4 @@
-"""What stages keep between passes, byte by byte: only what some later slice needs."""
+"""Stages keep only the bytes between passes that some later slice needs."""
 
 import json
 import random
@@ -48,8 +48,8 @@ def test_whole_documents_keep_inputs_alone():
 
 
 def test_layers_with_a_window_keep_what_a_slice_sees():
-    # Of gemma2's layers 0 and 2 have a window of 16 tokens: a slice that begins at 50 sees 15 of
-    # those before it, the other layers see 50.
+    # gemma2's layers 0 and 2 have a window of 16 tokens: a slice that begins at 50 sees 15 of the
+    # tokens before it, the other layers see 50.
     keys = (15 + 50) * 2 * KEY
     cut = [[[0, 0, 50]], [[0, 50, 60]]]
     assert peak_bytes("gemma2", [60], cut, cut[::-1]) == [keys, keys + 60 * ROW]

@@ -1,4 +1,4 @@
-"""What the runtime does not train is refused by name, before any weight is loaded."""
+"""The runtime refuses by name what it does not train, before any weight is loaded."""
 
 import json
 import random

@@ -118,7 +118,7 @@ def test_layers_of_a_stage_keep_different_graphs_unless_one_keeps_none(recompute
 
 
 def test_scores_of_long_slices_are_not_kept():
-    # Of two heads with 8 numbers each: 100 queries and keys, then 5.
+    # There are two heads with 8 numbers each: 100 queries and keys, then 5.
     for tokens, kept in ((100, False), (5, True)):
         query_HTD = torch.zeros(2, tokens, 8)
         assert _keeps("aten::bmm", (query_HTD, query_HTD.mT)) == kept

@@ -163,7 +163,7 @@ def test_bad_weights_are_told_from_divergence(tmp_path):
 
 
 def test_a_checkpoint_with_weights_that_are_not_finite_is_passed_over(tmp_path):
-    """As an older version saved it: sound by its checksums."""
+    """An older version saved such a checkpoint: sound by its checksums."""
     run(2, training_ranks.train_and_save_infinity, tmp_path, 2)
     assert Checkpoints(tmp_path / "checkpoints").steps() == [1, 2]
     run(2, training_ranks.train_at_rates, tmp_path, 2, 3, [1e-3] * 3, {"keep_last": 3})

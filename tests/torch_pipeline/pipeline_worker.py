@@ -1,4 +1,4 @@
-"""What the processes of a pipeline do in tests."""
+"""Steps of a pipeline's processes in tests."""
 
 import itertools
 import os
@@ -51,7 +51,7 @@ def step(family, seed, settings):
 
 
 def balanced_step(family, seed, settings, mode, asks):
-    """As step, of a model that asks for a load-balancing loss: (loss, that loss, gradients)."""
+    """A step of a model that asks for a load-balancing loss: (loss, that loss, gradients)."""
     plan, documents = random_case(seed, **settings)
     engine = engine_of(family, seed, plan, {"load_balancing": mode}, **asks)
     with Fp64Casts():
@@ -61,7 +61,7 @@ def balanced_step(family, seed, settings, mode, asks):
 
 
 def run_twice(family, seed, settings, folder):
-    """What comes of the same step twice, and of what may follow it. Writes the model."""
+    """The results of the same step twice, and of calls that may follow it. Writes the model."""
     plan, documents = random_case(seed, **settings)
     engine, losses, gradients = engine_of(family, seed, plan), [], []
     for _ in range(2):

@@ -1,5 +1,5 @@
-"""What is planned, compared and fitted from a profile whose times are fixed, so that no noise of
-the machine decides."""
+"""Plans, comparisons and fits from a profile whose times are fixed, so that no noise of the machine
+decides."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What ranks do to profile a small model together."""
+"""Ranks that profile a small model together."""
 
 import torch
 import torch.distributed as dist

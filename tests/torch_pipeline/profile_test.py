@@ -178,7 +178,7 @@ def test_a_graph_has_the_bytes_that_autograd_saves():
 
 
 def test_a_graph_without_elementwise_results_has_the_bytes_of_products_and_attention():
-    # By token: q, k and v of 64 + 32 + 32 numbers, attention's 64 and for each of 4 heads the sum
+    # A token has q, k and v of 64 + 32 + 32 numbers, attention's 64 and for each of 4 heads the sum
     # of its scores, 64 after it, gate and up of 128 + 128, 64 after them and 64 of the layer's
     # output; cosines and sines of 16 + 16 numbers and the position in 8 bytes, which the layer was
     # given. A prefix adds nothing: its keys are in the store.

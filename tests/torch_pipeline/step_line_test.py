@@ -1,4 +1,5 @@
-"""What the Trainer prints: the lines of `slimpack train` (tests/training/train_text_test.cpp)."""
+"""The lines that the Trainer prints: those of `slimpack train`
+(tests/training/train_text_test.cpp)."""
 
 import pytest
 from slimpack.torch.pipeline.metrics import Place, evaluation_line, step_line

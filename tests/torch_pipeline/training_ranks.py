@@ -220,7 +220,7 @@ def load_example(file):
 
 
 def recompute_of_example(file, *arguments):
-    """What steps of an example that trains any model compute again, on two stages."""
+    """The policies of recomputation in steps of an example that trains any model, on two stages."""
     sys.argv = list(map(str, [file, *arguments]))
     example = load_example(file)
     options = example.parse()
@@ -238,7 +238,7 @@ def all_lines(output):
 
 
 def lines(output):
-    """Those of steps."""
+    """The lines of steps."""
     return [line for line in all_lines(output) if "loss" in line]
 
 

@@ -26,7 +26,7 @@ def sees(queries, keys, window_size):
     return ~(after | before)
 
 
-# What an operator of the kernel takes and gives, by the last release of torch that had it so.
+# Arguments and results of the kernel's operators, by the last release of torch that had them so.
 _FORWARD = ("aten::_flash_attention_forward(Tensor query, Tensor key, Tensor value, Tensor? cum_seq_q, "
             "Tensor? cum_seq_k, SymInt max_q, SymInt max_k, float dropout_p, bool is_causal, "
             "bool return_debug_mask, *, float? scale=None, SymInt? window_size_left=None, "
@@ -117,7 +117,7 @@ def test_the_stand_in_takes_what_this_torch_takes():
 
 
 class Names(TorchDispatchMode):
-    """Those of the operators that run."""
+    """The names of the operators that run."""
 
     def __init__(self):
         super().__init__()

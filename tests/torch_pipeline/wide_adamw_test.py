@@ -73,7 +73,8 @@ def test_a_parameter_without_a_gradient_stays():
 
 
 def test_one_kernel_for_all_parameters_changes_no_bit_of_weights_in_bf16(monkeypatch):
-    # That of a GPU, which processors have, too. A checkpoint of steps without it goes on with it.
+    # The fused optimizer is that of a GPU, which processors have, too. A checkpoint of steps
+    # without it goes on with it.
     plain, fused = parameters(torch.bfloat16), parameters(torch.bfloat16)
     optimizers = WideAdamW(plain, **SETTINGS), WideAdamW(fused, **SETTINGS)
     for optimizer, of in zip(optimizers, (plain, fused), strict=True):

@@ -31,7 +31,7 @@ std::string end_of(const std::function<std::string()>& work) {
   }
 }
 
-/// What from_first returns or throws in each of three processes.
+/// The text that from_first returns or throws in each of three processes.
 Texts from_first(const std::function<std::string()>& make) {
   return in_processes(3, [&](JobProcess& process, std::int32_t /*rank*/) {
     const JobAgreement agreement(&process, never);

@@ -35,7 +35,7 @@ std::string text_of(const ReadyStep& step) {
          std::to_string(step.batch.cursor.position);
 }
 
-/// What `steps` steps of a run come to: plans and places in the data, or why there are none.
+/// The outcome of `steps` steps of a run: plans and places in the data, or why there are none.
 std::string made(const RunConfig& config, const JobAgreement& agreement, int steps) {
   StepMaker maker(stream_of(config), planner_of(config), config.plan.planner, agreement);
   std::string text;

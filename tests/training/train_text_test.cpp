@@ -1,4 +1,4 @@
-// What a training run prints, at 80 and 120 columns. Times are given here, so that the texts stay.
+// The text of a training run, at 80 and 120 columns. Times are given here, so that the texts stay.
 #include <gtest/gtest.h>
 
 #include "slimpack/base/columns.h"

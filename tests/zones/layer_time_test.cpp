@@ -111,8 +111,8 @@ TEST(LayerTime, OfTwoLevelsHasARingOfNodes) {
 }
 
 TEST(ZoneCrossovers, AreWhereWorkHidesMessages) {
-  // Of two ranks a round has (n² + n)/8 pairs and passes n/2 bytes on: n ≥ 3. Of four ranks in two
-  // nodes (n² + n)/32 against n/4 bytes of 10 ns: n ≥ 79.
+  // Between two ranks a round has (n² + n)/8 pairs and passes n/2 bytes on: n ≥ 3. Between four
+  // ranks in two nodes (n² + n)/32 pairs stand against n/4 bytes of 10 ns: n ≥ 79.
   const ZoneCrossovers crossovers = zone_crossovers(kLinks, pairs_alone(), false);
   EXPECT_EQ(crossovers.node, Tokens(3));
   EXPECT_EQ(crossovers.across, Tokens(79));

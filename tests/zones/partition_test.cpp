@@ -34,10 +34,11 @@ TEST(ZeppelinZones, SpanNodesWhereOneIsTooSmall) {
 }
 
 TEST(ZeppelinZones, ShareWhatIsLongerThanTheCrossovers) {
-  // Of a node of two ranks 8 is a ring from 5 tokens on; the rest stays whole, balanced by squares.
+  // On a node of two ranks a sequence of 8 is a ring from 5 tokens on; the rest stays whole,
+  // balanced by squares.
   const Zones inside{{0, 2}, {0, 1}, {1, 1}};
   EXPECT_EQ(zeppelin_zones(tokens({8, 3, 2}), problem(2, 2, 20), {Tokens(4), Tokens(100)}), inside);
-  // Between nodes likewise.
+  // Between nodes the same holds.
   const Zones across{{0, 4}, {0, 1}, {2, 1}};
   EXPECT_EQ(zeppelin_zones(tokens({16, 3, 2}), problem(4, 2, 20), {Tokens(9), Tokens(9)}), across);
 }

@@ -1,4 +1,4 @@
-"""What a draft head's config.json says, in EAGLE-3's form and in that of speculators (vLLM).
+"""The config.json of a draft head, in EAGLE-3's form and in that of speculators (vLLM).
 
 EAGLE-3's form is a Llama's config.json with one layer, and `draft_vocab_size`. speculators keep the
 Llama's keys in `transformer_layer_config` and say `speculators_model_type: eagle3`.
@@ -100,7 +100,7 @@ def config_values(folder):
 
 
 def own_keys(config):
-    """What a config.json in EAGLE-3's own form says where it has a key, and not elsewhere."""
+    """The keys of a config.json in EAGLE-3's own form. No other place says their values."""
     keys = ["hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim",
             "vocab_size", "draft_vocab_size", "rms_norm_eps", "rope_theta"]
     return keys if config.target_layers is None else [*keys, _LAYERS]
@@ -130,7 +130,8 @@ def _config_of(values):
     kind = values.get("speculators_model_type", "eagle3")
     if kind != "eagle3":
         raise InvalidInput(f"speculators_model_type is {kind!r}, must be 'eagle3'")
-    # What both levels have is the head's own on the outer one: speculators' vocabularies are there.
+    # Speculators' vocabularies stand on the outer level. Where both levels have a field, the head's
+    # own value is the outer one.
     merged = {**of_layer, **{name: value for name, value in values.items() if value is not None}}
     _refuse_unknown_kinds(merged)
     for name in ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size"):
@@ -150,7 +151,7 @@ def _config_of(values):
 
 
 def _object(values, name):
-    """Of a key that may be missing or null."""
+    """The object of a key that may be missing or null."""
     value = values.get(name) or {}
     if not isinstance(value, dict):
         raise InvalidInput(f"{name} is no JSON object; take a complete head")

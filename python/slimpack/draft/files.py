@@ -71,7 +71,7 @@ def _of_other_form(folder, sign):
 
 
 def save_head(head, folder):
-    """Writes config.json and model.safetensors with EAGLE-3's names. What was there before stays until
+    """Writes config.json and model.safetensors with EAGLE-3's names. Files that were there before stay until
     both are complete."""
     from safetensors.torch import save_file
 

@@ -1,4 +1,4 @@
-"""What a target is asked: prompts as token ids, and where each of them stands."""
+"""Prompts for a target: their token ids, and where each of them stands."""
 
 import tempfile
 from dataclasses import dataclass

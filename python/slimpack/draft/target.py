@@ -1,5 +1,5 @@
-"""What a draft head needs of its target: hidden states of three layers, and the distribution of the
-next token."""
+"""A draft head's view of its target: hidden states of three layers, and the distribution of the next
+token."""
 
 from typing import NamedTuple, Protocol
 
@@ -12,8 +12,8 @@ _ROWS = 1024  # of logits over the whole vocabulary at once
 
 
 class Features(NamedTuple):
-    """Of one sequence of T tokens. hidden_T3E: the inputs of three layers, side by side. final_TE: what
-    the target's lm_head takes. best_T: the most likely next token."""
+    """Features of one sequence of T tokens. hidden_T3E: the inputs of three layers, side by side.
+    final_TE: the inputs of the target's lm_head. best_T: the most likely next token."""
 
     hidden_T3E: torch.Tensor
     final_TE: torch.Tensor
@@ -30,7 +30,8 @@ class Target(Protocol):
     head_VE: torch.Tensor
 
     def features(self, tokens, target_layers) -> Features:
-        """Of one sequence. target_layers: three layers, counted from 0, whose inputs are wanted."""
+        """The Features of one sequence. target_layers: three layers, counted from 0, whose inputs are
+        wanted."""
 
 
 class TransformersTarget:

@@ -50,7 +50,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Of held-out sequences: the training loss, and what a greedy target would accept."""
+    """Figures of held-out sequences: the training loss, and the guesses that a greedy target would accept."""
 
     step: int
     loss: float
@@ -60,7 +60,7 @@ class Evaluation:
 
 class Trainer:
     """Trains `head` in the folder `output`, which gets the head, metrics.jsonl, acceptance.json and
-    checkpoint.pt. As long as this object lives, no other run can use the folder.
+    checkpoint.pt. No other run can use the folder while this object lives.
 
     held_out: Documents to evaluate. tell: called with each line for people.
     restart: begins anew where the folder holds a checkpoint. Otherwise training goes on from it.
@@ -181,7 +181,7 @@ class Trainer:
         partial.replace(self._output / _CHECKPOINT)
 
     def _run(self):
-        """What must be the same when a run goes on."""
+        """Settings that must be the same when a run goes on."""
         same = dataclasses.asdict(self.options)
         for name in ("evaluate_every", "checkpoint_every", "held_out_tokens"):
             del same[name]

@@ -3,7 +3,7 @@
 1. Step 0 pairs g_i, of the target's hidden states, with token i + 1, and predicts token i + 2.
 2. Step s feeds row i its own output of step s - 1 and token i + 1 + s, at position i + s, and predicts
    token i + 2 + s. Its attention is that of attention.py.
-3. What it should predict is the target's distribution after token i + 1 + s.
+3. Step s should predict the target's distribution after token i + 1 + s.
 
 A sequence of L tokens has L - 1 - s rows in step s: those whose token i + 1 + s exists.
 """
@@ -31,8 +31,8 @@ class Batch(NamedTuple):
 
 
 class UnrolledStep(NamedTuple):
-    """What a step predicts. logits_RV: by row. judged_R: where in the packed tokens the target's
-    distribution is that a row should have. counted_R: whether it predicts a token of an answer.
+    """The predictions of a step. logits_RV: by row. judged_R: where in the packed tokens the target's
+    distribution is that a row should have. counted_R: whether a row predicts a token of an answer.
     kept_R: where these rows were in the step before; None in step 0."""
 
     logits_RV: torch.Tensor
@@ -84,8 +84,8 @@ def _places(begins, counts, device):
 
 
 def unrolled_loss(head, batch, target, steps=STEPS, decay=0.8):
-    """Σ decay^s · (mean cross entropy of step s over its counted rows): what a step of training
-    minimises. Also the plain means, by step.
+    """Σ decay^s · (mean cross entropy of step s over its counted rows): a step of training minimises it.
+    Returns it, and the plain means by step.
 
     The target's softmax is taken over the tokens that the head can guess. A row whose most likely token
     is none of them adds nothing, but counts.

@@ -1,4 +1,4 @@
-"""Which of the target's tokens a head can guess, and a new head for a target."""
+"""The target's tokens that a head can guess, and a new head for a target."""
 
 import numpy as np
 import torch

@@ -124,7 +124,7 @@ def packed_seq_params(step, *, passes="forward", align=1, device=None):
 
 
 def _known_fields():
-    """Of the installed PackedSeqParams; None without Megatron-Core."""
+    """The fields of the installed PackedSeqParams; None without Megatron-Core."""
     try:
         from megatron.core.packed_seq_params import PackedSeqParams
     except ImportError:
@@ -205,8 +205,8 @@ def _assigned(packs, action):
 
 
 def _rounds(step):
-    """What runs at once: lists of actions. Follows the last stage of every replica; a MicroPack
-    that replicas share waits until all of them have come to it."""
+    """Rounds of actions that run at once: lists of actions. Follows the last stage of every replica. A
+    MicroPack that replicas share waits until all of them have come to it."""
     orders = [deque(_last_stage(step, replica)) for replica in range(len(step.replicas))]
     while any(orders):
         together = {}  # by MicroPack the replicas that have come to it

@@ -85,7 +85,8 @@ def _in_ticks(rows):
 
 
 def _output(action):
-    """What an action hands to the next stage: I and B both hand over the gradient of the inputs."""
+    """The tensor that an action hands to the next stage: I and B both hand over the gradient of the
+    inputs."""
     stage, kind, micro_batch = action
     return stage, "B" if kind == "I" else kind, micro_batch
 

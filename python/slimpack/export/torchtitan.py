@@ -33,8 +33,8 @@ _EMPTY = Row(*(np.empty(0, np.int64) for _ in Row._fields))
 
 
 class SlimPackDataLoader:
-    """What torchtitan's BaseDataLoader promises, over whole sequences that SlimPackSampler
-    balances.
+    """A loader that keeps the promises of torchtitan's BaseDataLoader, over whole sequences that
+    SlimPackSampler balances.
 
     documents: tokens of every document. Longer ones than the context become several sequences.
     max_tokens: tokens of a batch. Fewer are padded, as torchtitan's collator does.
@@ -56,7 +56,7 @@ class SlimPackDataLoader:
 
     @dataclasses.dataclass(kw_only=True)
     class Config:
-        """What torchtitan builds the loader from: `build` gets the trainer's arguments."""
+        """The configuration that torchtitan builds the loader from: `build` gets the trainer's arguments."""
 
         documents: Any = dataclasses.field(kw_only=False)
         micro_batches: int = 1

@@ -25,7 +25,7 @@ class Speculation:
 
 @dataclass(frozen=True)
 class SparsePrefill:
-    """What sparse attention did with a prompt, over all its slices and layers."""
+    """Figures of sparse attention on a prompt, over all its slices and layers."""
 
     density: float  # computed pairs of queries and keys, of those of dense attention
     dense_heads: float  # the share of heads that took dense attention, because it was faster

@@ -117,7 +117,7 @@ def templates_in(value, file):
 
 
 def messages_of(messages):
-    """As templates see them: without keys that are null, and with reasoning under the usual names."""
+    """Messages for templates: without keys that are null, and with reasoning under the usual names."""
     made = plain(messages, "messages")
     if not isinstance(made, list) or not made:
         raise InvalidInput("a chat has no message; give a list of messages, such as "

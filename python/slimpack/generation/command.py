@@ -181,7 +181,7 @@ def sparse_figures(made):
 
 
 def remarks(texts, prompt):
-    """What a reader of the answer should know of the model's text, a line each."""
+    """Remarks about the model's text that a reader of the answer should know, a line each."""
     if texts.usual_end is not None:
         yield f"answers end at {texts.usual_end}, a usual name: no file of the model names its end"
     if lost := texts.lost(prompt):

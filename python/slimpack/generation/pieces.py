@@ -42,7 +42,7 @@ class TokenPieces:
         return text[len(before):]
 
     def finish(self):
-        """What still waits, when no more tokens come."""
+        """The text that still waits, when no more tokens come."""
         before = self.text(self.told)
         text = self.text(self.told + self.waiting)
         self.told, self.waiting = [], []

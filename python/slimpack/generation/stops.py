@@ -2,7 +2,8 @@
 
 
 class StopStrings:
-    """Passes text on, up to the first stop string. What may be the beginning of one waits for more.
+    """Passes text on, up to the first stop string. Text that may be the beginning of a stop string waits for
+    more.
 
     unseen: texts of tokens that answers leave out. They are heard where a stop string has one in it, so that
     it ends the answer, and are never passed on.
@@ -26,7 +27,7 @@ class StopStrings:
         return self.take(len(self.waiting) - self.beginning())
 
     def finish(self):
-        """What still waits, when no more text comes."""
+        """The text that still waits, when no more text comes."""
         return "" if self.stopped else self.take(len(self.waiting))
 
     def beginning(self):

@@ -20,7 +20,7 @@ def stored_type(vocabulary):
 
 @dataclass
 class Findings:
-    """What is worth a word of some documents."""
+    """Findings about some documents that are worth a word."""
 
     empty: int = 0  # documents left out, as they have no token
     first_empty: str | None = None  # place of the first of these
@@ -40,7 +40,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """What a batch adds to the dataset."""
+    """The part of the dataset that a batch adds."""
 
     lengths: bytes  # int32 for each document
     tokens: bytes  # in the dataset's type

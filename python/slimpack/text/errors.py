@@ -1,4 +1,4 @@
-"""What ends a build."""
+"""Errors that end a build."""
 
 import contextlib
 import errno
@@ -23,7 +23,8 @@ class Failed(RuntimeError):
 
 
 class BadDocument(BadInput):
-    """Of what an input holds. The input must change, so that work done so far is of no use."""
+    """An error in the contents of an input. The input must change, so that work done so far is of no
+    use."""
 
 
 def shown(path):

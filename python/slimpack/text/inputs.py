@@ -31,7 +31,7 @@ class Input:
     modified_ns: int
 
     def identity(self):
-        """What must be the same when a build goes on."""
+        """The values that must be the same when a build goes on."""
         return [os.path.abspath(self.path), self.size, self.modified_ns]
 
     def open(self):
@@ -55,7 +55,7 @@ def is_compressed(path):
 
 
 def ending_format(path):
-    """What the ending of a name says, in capitals or not; None where it says nothing."""
+    """The format that the ending of a name says, in capitals or not; None where it says nothing."""
     return next((name for ending, name in ENDINGS.items() if path.lower().endswith(ending)), None)
 
 
@@ -96,7 +96,7 @@ def is_object(line):
 
 
 def is_glob_match(name, pattern):
-    """As in the shell: a leading dot is matched by a dot alone."""
+    """Whether the name matches, by the shell's rules: a leading dot is matched by a dot alone."""
     return ((not name.startswith(".") or pattern.startswith("."))
             and fnmatch.fnmatchcase(name, pattern))
 
@@ -132,8 +132,8 @@ def expand(path, glob, excluded):
 
 
 def find_inputs(paths, glob, excluded, wanted_format, outputs):
-    """The inputs in order, and the files that were left out because they are in `outputs`, which
-    the build itself writes. What is in a folder of `outputs` is left out without a word."""
+    """The inputs in order, and the files that were left out because they are in `outputs`, which the build
+    itself writes. Files in a folder of `outputs` are left out without a word."""
     own = [os.path.realpath(output) for output in outputs]
     inputs, left_out = [], []
     for given in paths:

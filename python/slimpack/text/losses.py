@@ -18,7 +18,7 @@ class Losses:
         added = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
         longest_first = sorted(added, key=len, reverse=True)
         self.added = re.compile("|".join(map(re.escape, longest_first))) if added else None
-        # What the tokenizer puts before any text is no part of it.
+        # A tokenizer may put tokens before any text. They are no part of the text.
         self.put_before = set(self.parts("a")) & set(self.parts("b")) if self.possible else set()
 
     def of(self, text):

@@ -156,7 +156,7 @@ class Partial:
             write_json(self.folder / "build.json", build)
 
     def check_outputs(self):
-        """What would fail at the end fails at once."""
+        """Fails at once where writing would fail at the end."""
         for file in (self.outputs.bin, self.outputs.idx, self.outputs.tokenizer):
             if file.is_dir():
                 raise BadInput(f"cannot write '{shown(file)}': it is a folder; give another --out")
@@ -244,7 +244,7 @@ class Partial:
             self.note()
 
     def note(self):
-        """What has been appended so far survives from now on."""
+        """Makes all that has been appended so far survive from now on."""
         with writing(self.folder):
             for descriptor in self.files:
                 os.fsync(descriptor)

@@ -82,7 +82,7 @@ def end_of_document(path, vocabulary, special, lacking, wanted=None, append=None
 
 
 def read_tokenizer(path, wanted_end=None, append=None):
-    """Of a tokenizer.json, or of a folder that holds one."""
+    """Reads a tokenizer.json, or the one of a folder."""
     file = Path(path)
     if file.is_dir():
         file /= "tokenizer.json"

@@ -1,4 +1,4 @@
-"""What transformers takes from a tokenizer's class: special tokens that no file names, and, for Llama's
+"""Rules that transformers takes from a tokenizer's class: special tokens that no file names, and, for Llama's
 SentencePiece tokenizers, how text is parted."""
 
 END_OF_TEXT, SPACE = "<|endoftext|>", "▁"

@@ -15,8 +15,9 @@ AHEAD = 4  # batches for each process that may wait for an earlier one
 
 
 def encode_in_order(batches, tokenizer, field, processes):
-    """EncodedBatch of each batch, in the order of the batches. What is wrong with a batch is raised
-    when all before it have been given out, so errors do not depend on the number of processes."""
+    """EncodedBatch of each batch, in the order of the batches. An error of a batch is raised when
+    all batches before it have been given out, so errors do not depend on the number of
+    processes."""
     if processes == 1:
         keep_to_one_thread()
         encoder = Encoder(tokenizer, field)

@@ -9,8 +9,8 @@ LOSS_MASKS = ("completion_mask", "assistant_masks")  # 0: no loss, as TRL reads 
 
 
 class PackedCollator:
-    """What transformers' DataCollatorWithFlattening(return_flash_attn_kwargs=True) gives, from lists,
-    arrays or tensors: input_ids, labels and position_ids of shape [1, tokens], and cu_seq_lens_q,
+    """Gives the batches of transformers' DataCollatorWithFlattening(return_flash_attn_kwargs=True), from
+    lists, arrays or tensors: input_ids, labels and position_ids of shape [1, tokens], and cu_seq_lens_q,
     cu_seq_lens_k, max_length_q and max_length_k for variable-length attention.
 
     A document has "input_ids" and, if not all its tokens are targets, "labels" of the same length. The

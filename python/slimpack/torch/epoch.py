@@ -1,4 +1,4 @@
-"""Which documents the steps of an epoch take, and in how many micro-batches of a rank.
+"""The documents that the steps of an epoch take, and the number of micro-batches of a rank in each.
 
 Every epoch has as many micro-batches as the first one: trainers count those once, take as many in
 every epoch, and would leave out what is more.
@@ -19,7 +19,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class StepRules:
-    """What a step may hold; one of step_tokens and micro_batches is None."""
+    """The limits of a step; one of step_tokens and micro_batches is None."""
 
     ranks: int
     max_tokens: int  # of a micro-batch
@@ -69,7 +69,7 @@ def cut(lengths, stream, rules):
 
 
 def _next_cut(lengths, stream, tokens, begin, rules):
-    """Of the documents from `begin` on; tokens: those before each document of the stream."""
+    """The Cut of the documents from `begin` on; tokens: those before each document of the stream."""
     if rules.step_tokens:
         end = int(np.searchsorted(tokens, tokens[begin] + rules.step_tokens))
         documents = stream[begin:end]

@@ -30,7 +30,7 @@ class Step:
 
 
 class Pass:
-    """What one iteration gives: the Rest of an epoch, planned when it is first asked for."""
+    """One iteration: it gives the Rest of an epoch, planned when it is first asked for."""
 
     def __init__(self, epoch, make_rest, *, loaded=False):
         self.epoch, self.loaded = epoch, loaded

@@ -13,8 +13,8 @@ _PLACE = ("epoch", "consumed", "pending", "steps", "step_micro_batches", "begun"
 
 
 class Rest:
-    """The Cuts that are left of an epoch: those that a state gave, then those of a stream of documents.
-    Of the latter the first `ordered` take the stream's documents one after another."""
+    """The Cuts that are left of an epoch: those that a state gave, then those of a stream of documents. The
+    first `ordered` of the stream's Cuts take its documents one after another."""
 
     def __init__(self, cuts, *, given=0, ordered=None, stream=(), pending=0, begun=None):
         self.cuts = cuts
@@ -23,8 +23,8 @@ class Rest:
         self._stream, self._pending = stream, pending  # documents of the stream before the epoch's order
 
     def behind(self, steps):
-        """What comes behind so many steps: (Cuts to list, documents before the epoch's order, number of
-        documents of the order)."""
+        """The rest that comes behind so many steps: (Cuts to list, documents before the epoch's order, number
+        of documents of the order)."""
         taken = len(self._stream)
         if steps < self._ordered:
             taken = sum(len(one.documents) for one in self.cuts[self._given:steps])
@@ -86,7 +86,7 @@ def read_state(sampler, state):
 
 
 def _identity(sampler):
-    """What a state and its sampler must agree on."""
+    """The values that a state and its sampler must agree on."""
     return {"documents": int(sampler.lengths.size), "tokens": int(sampler.lengths.sum()),
             "seed": sampler.seed, "shuffle": sampler.shuffle}
 

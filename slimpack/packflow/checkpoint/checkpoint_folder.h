@@ -56,7 +56,8 @@ struct TrainingState {
   std::vector<CheckpointFile> files;
 };
 [[nodiscard]] std::string training_state_to_json(const TrainingState& state);
-/// Throws InvalidInput for what is no such file, or was changed after it was written.
+/// Reads a training state. Throws InvalidInput for any other text, or if it was changed after it
+/// was written.
 [[nodiscard]] TrainingState training_state_from_json(std::string_view text,
                                                      const std::string& origin);
 
@@ -92,8 +93,8 @@ struct Checkpoint {
 /// Throws InvalidInput.
 void publish_checkpoint(const std::filesystem::path& folder, std::int64_t steps);
 
-/// Keeps the newest `keep` checkpoints up to `steps` and removes the others. Those of later steps
-/// go, too: training has gone back to before them.
+/// Keeps the newest `keep` checkpoints up to `steps` and removes the others. Checkpoints of later
+/// steps go, too: training has gone back to before them.
 void prune_checkpoints(const std::filesystem::path& folder, std::int64_t steps, std::int32_t keep);
 
 /// Renames the checkpoint of these steps, if there is one, so that no run goes on from it by

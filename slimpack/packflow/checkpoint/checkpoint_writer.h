@@ -22,7 +22,7 @@
 
 namespace slimpack {
 
-/// What a checkpoint holds beside the engine's state.
+/// The parts of a checkpoint beside the engine's state.
 struct CheckpointContents {
   std::int64_t steps = 0;                    ///< done
   nlohmann::json run;                        ///< TrainingState::run
@@ -45,7 +45,7 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   /// Copies the state and returns; it is written in the background, once the save before is done.
-  /// Does nothing when these steps were saved last. Throws when that one failed.
+  /// Does nothing when these steps were saved last. Throws when the save before failed.
   void save(const CheckpointContents& contents);
 
   /// Throws once the save under way has failed in this process. Does not wait.

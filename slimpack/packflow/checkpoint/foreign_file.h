@@ -8,8 +8,8 @@
 
 namespace slimpack {
 
-/// What a file with these bytes is, and the remedy: "is a Git LFS pointer …; run 'git lfs pull' …".
-/// nullopt if it may be a safetensors file.
+/// Says which other kind of file has these bytes, and the remedy: "is a Git LFS pointer …; run 'git
+/// lfs pull' …". nullopt if it may be a safetensors file.
 [[nodiscard]] std::optional<std::string> foreign_kind(std::span<const std::byte> bytes);
 
 }  // namespace slimpack

@@ -26,7 +26,7 @@ std::string index_to_json(const std::map<std::string, std::string>& file_of, std
 
 namespace {
 
-/// What a folder without safetensors files of a model has, and the remedy.
+/// Names the weights that a folder without safetensors files has in another form, and the remedy.
 std::string other_model_in(const fs::path& folder) {
   constexpr const char* kSave = "load it with transformers and write it with save_pretrained";
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
@@ -50,7 +50,7 @@ fs::path single_file(const fs::path& folder) {
   return {};
 }
 
-/// By tensor the file that has it, as the index says.
+/// The file that has each tensor, as the index says.
 std::map<std::string, std::string> read_index(const fs::path& index) {
   const std::string origin = index.string();
   const nlohmann::json json = parse_json(read_file(index, "index"), origin);

@@ -33,8 +33,8 @@ void require_no_adapter(const std::filesystem::path& folder);
 [[nodiscard]] NamedTensors read_model_tensors(const std::filesystem::path& folder);
 
 /// Throws InvalidInput as read_model_tensors, and for weights that are not finite, naming file and
-/// tensor. Reads every weight once: whoever loads them looks at them then, and calls this to name
-/// what is wrong.
+/// tensor. Reads every weight once: callers that load the weights look at them then, and call this
+/// to name the wrong one.
 void require_finite_model(const std::filesystem::path& folder);
 
 }  // namespace slimpack

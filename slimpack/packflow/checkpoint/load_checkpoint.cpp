@@ -26,8 +26,8 @@ bool load_hugging_face_model(Engine& engine, const fs::path& folder) {
       invalid_input("{}: {} is {}, the run's model.config has {}; give that model's config.json",
                     (folder / kConfigFile).string(), field, their, our);
   };
-  // What the sizes of the tensors do not tell. Longer contexts, other rope_theta and rope scaling
-  // are the run's to choose.
+  // The sizes of the tensors do not tell these fields. The run may choose longer contexts, another
+  // rope_theta and another rope scaling.
   require_same("model_type", to_string(theirs.family), to_string(ours.family));
   const LayerShape &their_layer = theirs.kinds.front(), &our_layer = ours.kinds.front();
   require_same("num_attention_heads", their_layer.num_heads, our_layer.num_heads);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMaxBytes = 128 << 20;
 
-/// What transformers writes and reads beside config.json and weights.
+/// The files that transformers writes and reads beside config.json and the weights.
 constexpr std::array kCompanions{"generation_config.json",
                                  "tokenizer.json",
                                  "tokenizer_config.json",

@@ -13,7 +13,7 @@ namespace slimpack {
 /// none. For models that fit there twice.
 [[nodiscard]] NamedTensors named_parameters(Engine& engine);
 
-/// The gradients of the last step, likewise, in the accumulate type.
+/// The gradients of the last step by the tensors' names, in the accumulate type.
 [[nodiscard]] NamedTensors named_gradients(Engine& engine);
 
 /// The tensors of a model as this program names them: without what files of older programs and of

@@ -49,7 +49,7 @@ void add_whole(NamedTensors& result, const std::string& prefix, StageParameters&
   }
 }
 
-/// What every replica has a shard of, at the first replica; elsewhere undefined.
+/// The tensor that the replicas' shards make together, at the first replica; elsewhere undefined.
 at::Tensor joined_shards(const at::Tensor& shard_S, const Shard& own, Collective& data) {
   const std::vector<at::Tensor> begins =
       data.gathering().all_gather(at::full({1}, own.begin, at::kLong));

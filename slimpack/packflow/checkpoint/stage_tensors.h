@@ -17,14 +17,14 @@
 
 namespace slimpack {
 
-/// In the compute type.
+/// Values of the parameters by name, in the compute type.
 [[nodiscard]] NamedTensors whole_values(StageParameters& stage, Communicator& communicator);
 
-/// Of the last step, in the accumulate type.
+/// Gradients of the last step by parameter's name, in the accumulate type.
 [[nodiscard]] NamedTensors whole_gradients(StageParameters& stage, Communicator& communicator);
 
-/// By kind and name, in the accumulate type: "first_moment/NAME", "second_moment/NAME", and
-/// "master/NAME" where values are of a narrower type.
+/// States of the optimizer by kind and name, in the accumulate type: "first_moment/NAME",
+/// "second_moment/NAME", and "master/NAME" where values are of a narrower type.
 [[nodiscard]] NamedTensors whole_optimizer_state(StageParameters& stage, Dtype dtype,
                                                  Communicator& communicator);
 
@@ -34,7 +34,7 @@ struct OptimizerState {
   at::Tensor ParameterBucket::*shard_S;
 };
 
-/// Those that a bucket has beside its values.
+/// The states that a bucket has beside its values.
 [[nodiscard]] std::vector<OptimizerState> optimizer_states(Dtype dtype);
 
 }  // namespace slimpack

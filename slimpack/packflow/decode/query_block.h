@@ -72,7 +72,8 @@ template <class T>
 template <class Input>
 void attend_with_simd(std::span<QueryBlock<Sum<Input>>> blocks, const KeyRange<Input>& range);
 
-/// The same with AMX, which takes 32 dimensions at once. REQUIRES: has_amx(); whole steps.
+/// Attends with blocks of queries of one key head by AMX, which takes 32 dimensions at once.
+/// REQUIRES: has_amx(); whole steps.
 inline constexpr std::int64_t kAmxDimensions = 32;
 void attend_with_amx(std::span<QueryBlock<float>> blocks, const KeyRange<c10::BFloat16>& range);
 

@@ -14,7 +14,7 @@ namespace {
 
 /// Keys of one task. Fixed, so that sums do not depend on the number of threads.
 constexpr std::int64_t kTaskKeys = 1024;
-/// Blocks of queries of one task, which share what is made of the keys.
+/// Blocks of queries of one task, which share the converted keys.
 constexpr std::int64_t kTaskBlocks = 4;
 
 /// The queries of one call that share a key head: by row, then by query head.

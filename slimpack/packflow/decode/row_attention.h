@@ -23,10 +23,10 @@ struct CachedHeads {
   std::int64_t head_dim = 0;
 };
 
-/// Which of the keys that came with them rows see. All rows see every key before these.
+/// The keys that rows see among those that came with them. All rows see every key before these.
 class OwnKeys {
  public:
-  /// Of a sequence, each row with its key: row i sees keys 0 to i.
+  /// The rows are those of a sequence, each with its key: row i sees keys 0 to i.
   explicit OwnKeys(std::int64_t rows) : rows_(rows), keys_(rows) {}
   /// The keys are a tree, in an order in which parents come first; a parent of −1 is the last key
   /// before. The rows are the last of them, and a row sees its key and that key's ancestors.

@@ -1,5 +1,5 @@
-// What a decoder layer does with rows between its products. Results do not depend on how many rows
-// there are.
+// The operators that a decoder layer runs on rows between its matrix products. Results do not
+// depend on how many rows there are.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kBlockKeys = 64;
 constexpr std::int64_t kMaxHeadDim = 256;
 
-/// As numbers that sums are made of: the keys themselves, or a copy.
+/// Keys as numbers of the type that sums have: the keys themselves, or a copy.
 template <class Input>
 [[gnu::always_inline]] inline const Sum<Input>* widened(const Input* x, std::int64_t count,
                                                         Sum<Input>* copy) {

@@ -35,7 +35,8 @@ std::int64_t limit_in(const fs::path& file) {
   return in >> bytes ? bytes : kUnknown;
 }
 
-/// Of the group and of those around it, up to the folder where groups are mounted.
+/// The least limit of the group and of the groups around it, up to the folder where groups are
+/// mounted. In bytes; kUnknown where a file names none.
 std::int64_t least_limit(const fs::path& mount, fs::path group, const char* file) {
   std::int64_t least = limit_in(mount / file);
   for (; group.has_filename(); group = group.parent_path())

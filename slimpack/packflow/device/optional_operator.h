@@ -11,8 +11,8 @@ class OptionalOperator {
   /// REQUIRES: libtorch declares it, for whatever device. `name` without namespace.
   explicit OptionalOperator(const char* name, const char* overload = "");
 
-  /// Whether there is a kernel for it where the tensor lies. What libtorch composes of other
-  /// operators does not count.
+  /// Whether there is a kernel for it where the tensor lies. An operator that libtorch composes of
+  /// others does not count.
   [[nodiscard]] bool runs_on(const at::Tensor& tensor) const {
     return op_.hasKernelForDispatchKey(tensor.options().computeDispatchKey());
   }

@@ -1,4 +1,4 @@
-// Rank clock: what time it is on a rank, by the wall or in virtual time (design §6).
+// Rank clock: what time it is on a rank, by the wall or in virtual time (docs/ranks.md).
 #pragma once
 
 #include <c10/core/Device.h>
@@ -33,7 +33,8 @@ class RankClock {
     Nanos time;
     WorkMark mark;
   };
-  /// Of the work so far. The host does not wait for a device, except in virtual time.
+  /// The moment at which the work so far is done. The host does not wait for a device, except in
+  /// virtual time.
   [[nodiscard]] Moment moment() const;
   /// Waits for the moment. So spans between moments show the work, and not its launch.
   [[nodiscard]] Nanos time_of(const Moment& moment) const;

@@ -10,8 +10,8 @@
 
 namespace slimpack {
 
-/// What a thread had asked of a device at some moment. Copies are the same mark. A mark of a CPU is
-/// nothing: its work is done when a call returns.
+/// A mark of the work that a thread had asked of a device at some moment. Copies are the same mark.
+/// A mark of a CPU is empty: its work is done when a call returns.
 class WorkMark {
  public:
   enum class Kind : bool { kOrder, kTime };

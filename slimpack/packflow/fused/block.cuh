@@ -120,7 +120,7 @@ int launch(std::int64_t blocks, Queue queue, const Program& program) {
   return cudaGetLastError();
 }
 
-/// So many does the device have; 0 where it does not say.
+/// The number of the device's multiprocessors; 0 where it does not say.
 inline std::int64_t multiprocessors(int device) {
   int count = 0;
   static_cast<void>(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));

@@ -5,8 +5,8 @@
 //
 // Tensors are bf16 unless said otherwise, contiguous, on one device, at addresses that are
 // multiples of 16 bytes, with widths that are multiples of 8. takes_…() say whether that holds;
-// every other function REQUIRES it. An operator writes to no memory but its results and what is
-// named after "to".
+// every other function REQUIRES it. An operator writes to no memory but its results and the
+// arguments whose names follow "to".
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -91,8 +91,8 @@ struct HeadNorms {
 };
 /// Whether the kernels take these heads, at most 512 wide, wherever takes_heads().
 [[nodiscard]] bool takes_normed_heads(const Heads& heads, const HeadNorms& norms);
-/// Is rope() of q and k after their norms; k and v may be undefined. What `kept` has of q and k
-/// gets them as they were.
+/// Is rope() of q and k after their norms; k and v may be undefined. Where `kept` has q or k, they
+/// are copied there as they were.
 void normed_rope(const Heads& from, const Angles& angles, const HeadNorms& norms, const Heads& to,
                  const Heads& kept);
 

@@ -65,7 +65,7 @@ struct RmsNormBackwardArguments {
   std::int64_t blocks, rows, width;
 };
 
-/// One way to run the kernels. What they compute is said where their bodies are.
+/// One way to run the kernels. Comments at the bodies say what the kernels compute.
 struct Launchers {
   int (*swiglu)(Queue, const Bf16* gate_up_TO, Bf16* act_TF, std::int64_t rows, std::int64_t width);
   /// `d_gate_up_TO` may be `gate_up_TO`, `act_TF` may be `dact_TF`.
@@ -87,7 +87,7 @@ struct Launchers {
   int (*rope)(Queue, const RopeArguments&);
   int (*normed_rope)(Queue, const NormedRopeArguments&);
   int (*normed_rope_backward)(Queue, const NormedRopeBackwardArguments&);
-  /// How many blocks of the latter fill the device.
+  /// How many blocks of normed_rope_backward fill the device.
   std::int64_t (*normed_rope_blocks)(int device);
 };
 

@@ -46,7 +46,7 @@ struct Generated {
   SparseFigures sparse;
 };
 
-/// Told of each token; false = no more.
+/// Called with each token; returns false to end the answer.
 using TokenListener = std::function<bool(std::int64_t token)>;
 
 class Answer {

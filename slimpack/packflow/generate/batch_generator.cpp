@@ -35,7 +35,7 @@ class Slot {
     return go_on(logits_V);
   }
 
-  /// What the model runs for this answer in the next pass.
+  /// The token that the model runs for this answer in the next pass.
   [[nodiscard]] NextToken next() { return sequence_.next(token_); }
 
   /// After that pass. Result: whether the answer goes on after the token that its logits say.

@@ -20,14 +20,14 @@ struct BatchPrompt {
   std::uint64_t seed = 0;  ///< of sampling, in place of that of the settings
 };
 
-/// Told of each token and of the number of its prompt; false = no more of that answer.
+/// Called with each token and the number of its prompt; returns false to end that answer.
 using BatchListener = std::function<bool(std::size_t prompt, std::int64_t token)>;
 
 /// The answers in the order of the prompts, `batch` of them made at the same time. An answer does
 /// not depend on those beside it, but for rounding: a place keeps its last sequence, and a prompt
 /// that begins like it runs in other slices. Its `decoding` counts the time until its end, others'
-/// passes included. What the listener throws ends all. Throws InvalidInput for unsound settings, an
-/// empty batch and what Generator refuses of a prompt.
+/// passes included. An exception of the listener ends all answers. Throws InvalidInput for unsound
+/// settings, an empty batch and what Generator refuses of a prompt.
 [[nodiscard]] std::vector<Generated> generate_batch(LanguageModel& model,
                                                     std::span<const BatchPrompt> prompts,
                                                     std::int64_t batch,

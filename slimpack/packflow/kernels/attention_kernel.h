@@ -51,7 +51,7 @@ enum class Mask : std::uint8_t {
 /// them: its log-sum-exp is −∞.
 [[nodiscard]] AttentionResult merged(AttentionResult a, const AttentionResult& b);
 
-/// What backward needs of queries, merged over all keys that they see.
+/// Rows of queries that backward needs, merged over all keys that the queries see.
 struct QueryRows {
   at::Tensor dout_TND;
   at::Tensor q_TND;

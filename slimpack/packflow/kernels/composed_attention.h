@@ -6,8 +6,8 @@
 
 namespace slimpack {
 
-/// As attend and attend_backward; all masks. Holds scores of 256 queries and all keys at a time, in
-/// the accumulate type.
+/// Computes what attend and attend_backward compute, with every mask. Holds scores of 256 queries
+/// and all keys at a time, in the accumulate type.
 [[nodiscard]] AttentionResult composed_attend(const at::Tensor& q_TND, const KeysValues& kv,
                                               Mask mask);
 [[nodiscard]] AttentionGradients composed_attend_backward(const QueryRows& rows,

@@ -6,7 +6,8 @@
 
 namespace slimpack {
 
-/// As attend and attend_backward. REQUIRES: tensors on a CPU, not Mask::kCausalEnd.
+/// Computes what attend and attend_backward compute. REQUIRES: tensors on a CPU, not
+/// Mask::kCausalEnd.
 [[nodiscard]] AttentionResult cpu_attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask);
 [[nodiscard]] AttentionGradients cpu_attend_backward(const QueryRows& rows, const KeysValues& kv,
                                                      Mask mask);

@@ -33,7 +33,8 @@ BlockLoss block_loss(const at::Tensor& y_TH, const Parameter& head_VH, const at:
   BlockLogits logits(linear(y_TH, head_VH, no_bias), targets_T, from);
   fused::TargetLogits all = logits.own();
   if (group != nullptr) {
-    // Those of the own columns, then of all.
+    // Each rank has these numbers of its own columns. The ranks gather them and combine them to
+    // those of all columns.
     const at::Tensor all_TR2 =
         at::stack(group->gathering().all_gather(at::cat({all.lse_T1, all.target_T1}, 1)), 1);
     all.lse_T1 = at::logsumexp(all_TR2.select(2, 0), {1}, /*keepdim=*/true);

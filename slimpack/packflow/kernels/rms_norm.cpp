@@ -18,8 +18,8 @@
 namespace slimpack {
 namespace {
 
-/// Whether one kernel normalises, and one goes back. Elsewhere libtorch composes the former and
-/// lacks the latter.
+/// Whether one kernel normalises, and one goes back. Elsewhere libtorch composes the forward of
+/// other operators and has no kernel that goes back.
 bool has_fused_norm(const at::Tensor& x) {
   static const OptionalOperator backward("_fused_rms_norm_backward");
   return backward.runs_on(x);

@@ -21,7 +21,7 @@ struct RopeRows {
   }
 };
 
-/// What turns a position into angles.
+/// The frequencies that turn a position into angles.
 struct RopeFrequencies {
   at::Tensor inverse;           ///< [D/2]: angle of a pair by position, in radians
   double attention_factor = 1;  ///< of cos and sin
@@ -53,7 +53,7 @@ class Rope {
 
 /// Rotates x [T, heads, D] (any strides with a contiguous last dimension) into a new tensor.
 [[nodiscard]] at::Tensor rotate(const at::Tensor& x, const RopeRows& rows);
-/// The same, written to `out`.
+/// Rotates x [T, heads, D] (any strides with a contiguous last dimension) and writes it to `out`.
 void rotate(const at::Tensor& x, const RopeRows& rows, const at::Tensor& out);
 
 /// The transposed map: gradient of the input from that of the output, written to `out`.

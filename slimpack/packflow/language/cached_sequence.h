@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// Told of the states of a slice of the prompt: those of rows [first, first + T).
+/// Called with the states of a slice of the prompt: those of rows [first, first + T).
 using SliceStates = std::function<void(std::int64_t first, const RowStates& states)>;
 
 struct PrefillSettings {
@@ -33,10 +33,10 @@ class CachedSequence {
   [[nodiscard]] const std::vector<std::int64_t>& tokens() const { return tokens_; }
   [[nodiscard]] KeyValueCache& cache() { return cache_; }
 
-  /// Makes the sequence that of the prompt. What it begins with and the sequence has already is not
-  /// run again, except the last token. Result: the last token's logits [V]. `room`: tokens in all
-  /// to make room for. Throws InvalidInput for an empty prompt, and as LanguageModel::run, the
-  /// sequence empty then.
+  /// Makes the sequence that of the prompt. The beginning of the prompt that the sequence has
+  /// already is not run again, except the last token. Result: the last token's logits [V]. `room`:
+  /// tokens in all to make room for. Throws InvalidInput for an empty prompt, and as
+  /// LanguageModel::run, the sequence empty then.
   [[nodiscard]] at::Tensor prefill(std::span<const std::int64_t> prompt, std::int64_t room,
                                    const PrefillSettings& settings);
 

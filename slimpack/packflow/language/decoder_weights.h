@@ -17,12 +17,12 @@ namespace slimpack {
 class DecoderMatrix {
  public:
   DecoderMatrix() = default;
-  /// Of the matrices one below the other.
+  /// Joins the matrices, one below the other.
   DecoderMatrix(const std::vector<at::Tensor>& weights_OI, Dtype dtype, at::Device device);
 
   [[nodiscard]] bool defined() const { return panels_.defined() || tensor_.defined(); }
   [[nodiscard]] const PanelMatrix& panels() const { return panels_; }
-  /// On a CPU a copy, at the speed of memory.
+  /// The whole matrix. On a CPU it is a copy, at the speed of memory.
   [[nodiscard]] at::Tensor whole_OI() const {
     return tensor_.defined() ? tensor_ : panels_.whole_OI();
   }

@@ -23,15 +23,16 @@ class KeyValueCache {
 
   [[nodiscard]] std::int64_t size() const { return size_; }  ///< tokens
 
-  /// Makes room for `tokens` in all. Copies what is there where the room is too small; then it has
-  /// a half more than before, so that growing token by token costs little.
+  /// Makes room for `tokens` in all. Where the room is too small, rows are copied to a room that is
+  /// at least a half larger, so that growing token by token costs little.
   void reserve(std::int64_t tokens);
 
   /// Keys and values of tokens [0, end) in a layer, [tokens, G, D]: views, whose rows beyond size()
   /// a layer writes. REQUIRES: reserve(end).
   [[nodiscard]] KeysValues rows(std::size_t layer, std::int64_t end) const;
 
-  /// The same in plain memory. REQUIRES: a CPU; Input is the compute type.
+  /// Keys and values of a layer by head, in plain memory. REQUIRES: a CPU; Input is the compute
+  /// type.
   template <class Input>
   [[nodiscard]] CachedHeads<Input> heads(std::size_t layer) const;
 
@@ -41,7 +42,7 @@ class KeyValueCache {
   /// Forgets all tokens from `size` on.
   void truncate(std::int64_t size) { size_ = std::min(size_, size); }
 
-  /// Of the rows from `begin` on keeps those that are named, in that order, and forgets the others.
+  /// Keeps the named ones of the rows from `begin` on, in that order, and forgets the others.
   /// REQUIRES: `rows` ascend, counted from `begin`.
   void keep(std::int64_t begin, std::span<const std::int32_t> rows);
 

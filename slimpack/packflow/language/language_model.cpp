@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// By row: that of a sequence, or of a tree by depth.
+/// The position of each row: that of a sequence, or of a tree by depth.
 std::vector<std::int64_t> positions_of(std::int64_t before, const TokenRows& rows) {
   std::vector<std::int64_t> positions(rows.tokens.size());
   for (std::size_t r = 0; r < positions.size(); ++r) {

@@ -25,15 +25,17 @@ namespace slimpack {
 /// Tokens that go through the model together, after those in the cache.
 struct TokenRows {
   std::span<const std::int64_t> tokens;
-  /// Of a tree: by row that before it, −1 = the last token in the cache. Empty = a sequence.
+  /// A tree's rows name the row before each of them; −1 = the last token in the cache. Empty = the
+  /// tokens are a sequence.
   std::span<const std::int32_t> parents = {};
   /// Layers whose inputs are wanted; ascending.
   std::span<const std::int64_t> feature_layers = {};
-  /// Of a sequence's slice; null = dense attention. Few rows on a CPU are always dense.
+  /// The sparse attention of a sequence's slice; null = dense attention. Few rows on a CPU are
+  /// always dense.
   SparsePrefill* sparse = nullptr;
 };
 
-/// In the accumulate type, on the model's device.
+/// The results of a pass, in the accumulate type, on the model's device.
 struct RowStates {
   at::Tensor hidden_TH;    ///< after the last layer, before the final norm
   at::Tensor features_TH;  ///< the wanted layers' inputs side by side; undefined without any
@@ -98,7 +100,7 @@ class LanguageModel {
 [[nodiscard]] std::filesystem::path model_folder(const std::filesystem::path& folder);
 
 /// The model of a Hugging Face folder or a checkpoint, rounded to `dtype`. Throws InvalidInput for
-/// what is no such.
+/// any other folder.
 [[nodiscard]] LanguageModel load_language_model(const std::filesystem::path& folder, Dtype dtype,
                                                 at::Device device);
 

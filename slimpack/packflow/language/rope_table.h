@@ -23,7 +23,7 @@ class RopeTable {
   [[nodiscard]] const at::Tensor& cos_LD() const { return cos_LD_; }
   [[nodiscard]] const at::Tensor& sin_LD() const { return sin_LD_; }
 
-  /// Of rows at these positions, in the compute type on the device.
+  /// cos and sin of rows at these positions, in the compute type on the device.
   [[nodiscard]] RopeRows rows(std::span<const std::int64_t> positions) const;
 
  private:

@@ -75,7 +75,7 @@ class RowDecoder {
   RowBuffer<Input> act_TF_;
 };
 
-/// Of whichever type a model computes in.
+/// The row decoder of whichever type a model computes in.
 using AnyRowDecoder =
     std::variant<RowDecoder<double>, RowDecoder<float>, RowDecoder<c10::BFloat16>>;
 

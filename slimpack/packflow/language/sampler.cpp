@@ -22,7 +22,8 @@ void keep_top_k(std::vector<double>& p, std::int64_t k) {
     if (x < least) x = 0;
 }
 
-/// Zeros what is not needed for a share `top_p` of all, likeliest first.
+/// Sets to 0 the probabilities that the share `top_p` of all does not need, counted likeliest
+/// first.
 void keep_top_p(std::vector<double>& p, double top_p) {
   if (top_p >= 1) return;
   std::vector<std::size_t> order;

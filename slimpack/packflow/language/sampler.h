@@ -29,7 +29,7 @@ class Sampler {
 
   [[nodiscard]] bool greedy() const { return settings_.temperature == 0; }
 
-  /// The next token, by logits [V] on the CPU. Of equal logits the first is the likeliest.
+  /// The next token, by logits [V] on the CPU. Among equal logits the first is the likeliest.
   [[nodiscard]] std::int64_t next(const at::Tensor& logits_V);
 
   /// The probabilities of all tokens after temperature and filters. REQUIRES: not greedy().

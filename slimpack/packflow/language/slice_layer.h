@@ -14,7 +14,7 @@
 
 namespace slimpack {
 
-/// What the layers of one pass share. References.
+/// The inputs that the layers of one pass share. Keeps references.
 struct SlicePass {
   const Decoder& shape;
   const KeyValueCache& cache;  ///< with room for the rows

@@ -15,14 +15,14 @@ namespace slimpack {
 /// "sample-attention-v1", "flex-prefill", "x-attention". Throws InvalidInput for another name.
 [[nodiscard]] SparseMethod sparse_method(std::string_view name);
 
-/// What sparse attention did with a prompt.
+/// Work of sparse attention on a prompt, and how much of dense attention it kept.
 struct SparseFigures {
   double computed_pairs = 0;  ///< of queries and keys, over all layers and heads
   double dense_pairs = 0;     ///< of dense attention
   std::int64_t heads = 0;     ///< by slice and layer
   std::int64_t dense_heads = 0;
-  /// Of the measured heads: the least share of a query's attention that was computed, and the mean
-  /// over heads of the mean over queries.
+  /// Heads that were measured: their number, the least share of a query's attention that was
+  /// computed, and the sum over heads of the mean over queries.
   std::int64_t measured = 0;
   double least_kept = 1;
   double sum_of_means = 0;

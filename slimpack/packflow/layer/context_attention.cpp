@@ -57,7 +57,7 @@ class ZoneKeys {
  public:
   /// The rank's own.
   explicit ZoneKeys(const SharedSlices& shared) : shared_(shared), member_(own_index(shared)) {}
-  /// One slice's below the other's, as start_key_visit() sends them.
+  /// `visiting` has the slices' keys one below the other, as start_key_visit() sends them.
   ZoneKeys(const SharedSlices& shared, std::int32_t member, KeysValues visiting)
       : shared_(shared), member_(member), visiting_(std::move(visiting)) {
     std::int64_t row = 0;
@@ -83,7 +83,7 @@ class ZoneKeys {
   std::vector<std::int64_t> first_;  ///< by slice
 };
 
-/// Of queries that see no key.
+/// The result of queries that see no key.
 AttentionResult nothing_seen(const at::Tensor& q_TND) {
   return {at::zeros_like(q_TND),
           at::full({q_TND.size(0), q_TND.size(1)}, -std::numeric_limits<double>::infinity(),
@@ -126,7 +126,7 @@ SliceKeyGradients own_key_gradients(const SharedSlices& shared, const Slice& sli
   const std::int32_t own_place = own_index(shared);
   const SliceBlock block(shared, slice, own_place, own_place);
   KeysValues sequence = shared.kv.gradient(shared.layer, slice);
-  // What later slices left for these tokens is in the store, where the rest is added.
+  // The store has the gradients that later slices left for these tokens. The rest is added there.
   if (sequence.k.defined()) {
     KeysValues own = sequence.narrow(block.before(), block.keys());
     return {std::move(sequence), std::move(own)};
@@ -137,7 +137,8 @@ SliceKeyGradients own_key_gradients(const SharedSlices& shared, const Slice& sli
            at::zeros_like(own.v, accumulate_type(own.v))}};
 }
 
-/// Adds to the gradients of a slice's keys what queries give; returns what these get of the keys.
+/// Adds the gradients that queries give to a slice's keys and values. Returns the gradients of the
+/// queries.
 at::Tensor add_slice(const SliceBlock& slice, const QueryRows& q, const KeysValues& kv,
                      const SliceKeyGradients& keys) {
   const std::int64_t before = slice.before();
@@ -158,7 +159,8 @@ at::Tensor add_slice(const SliceBlock& slice, const QueryRows& q, const KeysValu
   return dq_TND;
 }
 
-/// Likewise of all slices, one after the other.
+/// Adds the gradients that queries give to the keys and values of all slices, one slice after the
+/// other. Returns the gradients of the queries.
 at::Tensor add_slices(const SharedSlices& shared, std::int32_t queries_of, const QueryRows& queries,
                       const ZoneKeys& keys, const std::vector<SliceKeyGradients>& gradients) {
   Tensors dq;
@@ -272,15 +274,16 @@ void start_query_visit(const SharedSlices& shared, std::int32_t round, const Ten
                                     rows_of_visitors(shared, 0, queries_of));
 }
 
-/// Likewise of the own keys and values.
+/// Begins to send the own keys and values to the member that they visit in a round, and to get
+/// those of the round's visitor. Nobody visits after the last round.
 void start_key_visit(const SharedSlices& shared, std::int32_t round) {
   if (round == shared.zone.size) return;
   shared.group.shifts().start_shift(own_keys(shared), shared.zone, -round,
                                     rows_of_visitors(shared, 0, keys_of));
 }
 
-/// Begins to pass what belongs to the keys of a round's visitor on to the next member of the ring,
-/// and to get the same of the next round's.
+/// Begins to pass the tensors of a round's visiting keys on to the next member of the ring, and to
+/// get those of the next round's keys.
 void pass_keys_on(const SharedSlices& shared, std::int32_t round, Tensors keys) {
   shared.group.shifts().start_shift(std::move(keys), shared.zone, -1,
                                     rows_of_visitors(shared, round, keys_of));
@@ -450,8 +453,8 @@ KeysValues ContextBackward::gradients_of_visitor(std::int32_t round) {
   return std::move(gradients.all);
 }
 
-// The next member's visitor was this one's a round ago. The last round's gradients are at home with
-// the member before.
+// The next member's visitor was this member's visitor a round ago. The last round's gradients are
+// at home with the member before.
 void ContextBackward::pass_on(std::int32_t round, KeysValues given) {
   if (round > 1) {
     const Tensors before = finish_shift(shared_);

@@ -2,19 +2,19 @@
 //
 // Each of g replicas holds every g-th token of a sequence (plan/row_share.h). A pass has g rounds:
 // in the first a member's queries meet its own keys, in each further one those of another member.
-// CpCommType says how they come together. Straight from each member to each other one travels what
-// has fewer bytes (cost/context_travel.h):
+// CpCommType says how queries and keys come together. Straight from each member to each other one,
+// the rows with fewer bytes travel (cost/context_travel.h):
 //  - Queries: keys and values stay, partial results come back and are merged by their log-sum-exp.
-//    What is sent does not grow with the prefix.
+//    The bytes that are sent do not grow with the prefix.
 //  - Keys and values of all tokens so far, which with grouped queries are narrow. Queries stay, and
-//    backward the gradients of what was sent come back.
+//    in backward the gradients of the sent rows come back.
 // In a ring each member passes keys and values on to the next one, and backward their gradients, to
-// which each has added. Gathered keys and values all come before the first round.
-// Rows of one other member visit at a time, while those of the next one come and what the last
-// one's gave returns. So what is held does not grow with g, and a member hardly waits where
-// attention takes longer than messages do. Queries of member j against keys of member r are causal
-// again, row by row, when j's first position of the slice is no earlier than r's, and causal
-// without the diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked away.
+// which each has added. Gathered keys and values all come before the first round. Rows of one other
+// member visit at a time, while rows of the next member come and the results of the last member's
+// rows return. So the held bytes do not grow with g, and a member hardly waits where attention
+// takes longer than messages do. Queries of member j against keys of member r are causal again, row
+// by row, when j's first position of the slice is no earlier than r's, and causal without the
+// diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked away.
 //
 // Passes of several zones take turns, round by round, so that one computes while another one's rows
 // travel.
@@ -47,7 +47,7 @@ struct SharedSlices {
   CpCommType type;
 };
 
-/// What travels in a pass, and how.
+/// The rows that travel in a pass, and the way that they take.
 enum class Travelling : std::uint8_t {
   kQueries,   ///< straight
   kKeys,      ///< straight
@@ -58,13 +58,13 @@ enum class Travelling : std::uint8_t {
 /// The keys and values that visit a member, round by round.
 class VisitingKeys {
  public:
-  /// Sends the first ones. REQUIRES: no queries travel.
+  /// Sends the keys and values of the first round. REQUIRES: no queries travel.
   VisitingKeys(const SharedSlices& shared, Travelling travelling);
 
-  /// Waits for those that come before the first round.
+  /// Waits for the keys that come before the first round.
   void gather();
-  /// Those of the round's visitor, one slice's below the other's; sends the next ones. REQUIRES:
-  /// called with 1, 2, … zone.size − 1.
+  /// The keys and values of the round's visitor, those of one slice below those of another. Sends
+  /// the next ones. REQUIRES: called with 1, 2, … zone.size − 1.
   [[nodiscard]] KeysValues take(std::int32_t round);
 
  private:
@@ -82,7 +82,7 @@ class ContextForward {
   [[nodiscard]] std::int32_t rounds() const { return shared_.zone.size; }
   /// REQUIRES: called with 0, 1, … rounds() − 1.
   void run(std::int32_t round);
-  /// After the last round.
+  /// The result. REQUIRES: called after the last round.
   [[nodiscard]] AttentionResult take() { return std::move(result_); }
 
  private:
@@ -107,11 +107,11 @@ struct SliceKeyGradients {
 /// result is in the accumulate type.
 class ContextBackward {
  public:
-  /// `rows` are the own ones. Sends the first ones.
+  /// `rows`: those of the own queries. Sends the rows of the first round.
   ContextBackward(const SharedSlices& shared, QueryRows rows);
 
   [[nodiscard]] std::int32_t rounds() const { return shared_.zone.size; }
-  /// As in ContextForward.
+  /// Runs a round, as ContextForward::run does.
   void run(std::int32_t round);
   [[nodiscard]] AttentionGradients take();
 
@@ -120,9 +120,10 @@ class ContextBackward {
   void receive_keys(std::int32_t round);
   /// Gradients of the keys and values of the round's visitor, by the own queries.
   [[nodiscard]] KeysValues gradients_of_visitor(std::int32_t round);
-  /// In a ring: adds what members before have found to them and sends them to the next one.
+  /// Adds to a ring's gradients of visiting keys what this member gives, and sends them to the next
+  /// member.
   void pass_on(std::int32_t round, KeysValues given);
-  /// Those of all gathered keys, to their members.
+  /// Sends the gradients of all gathered keys to the members that have the keys.
   void return_gathered();
   void add_returned_queries();
   void add_returned_keys();

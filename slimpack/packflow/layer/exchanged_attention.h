@@ -14,7 +14,7 @@
 
 namespace slimpack {
 
-/// What a rank knows of an exchange of an action. Does not own the group.
+/// One rank's view of an action's exchange of attention. Does not own the group.
 struct AttentionExchange {
   Collective& pipeline;
   std::int32_t peer = 0;  ///< the member of the pipeline on the other side
@@ -25,19 +25,20 @@ struct AttentionExchange {
   std::size_t layers = 0;    ///< of each of the two stages, from its first
 };
 
-/// Of the giver, before its own attention: sends the slice's queries and its first keys and values.
+/// The giver calls this before its own attention. It sends the slice's queries and its first keys
+/// and values.
 void give_forward(const AttentionExchange& exchange, const at::Tensor& q_TND, const KeysValues& kv);
-/// After its own attention: merges what the taker found into the slice's result.
+/// The giver calls this after its own attention. It merges the taker's result into the slice's.
 [[nodiscard]] AttentionResult merged_with_taken(const AttentionExchange& exchange,
                                                 AttentionResult own);
 
-/// Of the taker, before its own attention. `like`: queries or outputs of its own.
+/// The taker calls this before its own attention. `like`: queries or outputs of its own.
 void expect_forward(const AttentionExchange& exchange, const at::Tensor& like_TND,
                     const KeysValues& like_kv);
-/// After its own attention.
+/// The taker calls this after its own attention: attends to what was given and sends the result.
 void take_forward(const AttentionExchange& exchange);
 
-/// The same for backward: the giver gets gradients of queries, keys and values.
+/// Backward has the same calls. The giver gets gradients of queries, keys and values.
 void give_backward(const AttentionExchange& exchange, const QueryRows& rows, const KeysValues& kv);
 [[nodiscard]] AttentionGradients taken_gradients(const AttentionExchange& exchange);
 void expect_backward(const AttentionExchange& exchange, const at::Tensor& like_TND,

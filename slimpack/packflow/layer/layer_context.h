@@ -1,4 +1,4 @@
-// What the parts of a decoder layer work on.
+// The context in which the parts of a decoder layer work.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace slimpack {
 
-/// What both passes of a layer need besides rows. References; made per action and layer.
+/// The inputs of both passes of a layer besides rows. References; made per action and layer.
 struct LayerContext {
   const LayerShape& shape;  ///< the rank's part of the layer (tensor_parallel_part)
   double rms_norm_eps;

@@ -1,4 +1,4 @@
-// Parts of a decoder layer that its forward, its backward and what backward computes again share.
+// Parts of a decoder layer that its forward, its backward and the recomputation in backward share.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -146,7 +146,7 @@ void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& al
   std::int64_t row = 0;
   for (std::size_t s = 0; s < run.slices.size(); ++s) {
     const std::int64_t begin = run.slices[s].begin.count(), count = run.rows_of[s];
-    // What later slices left for these tokens joins before the projection's backward.
+    // The gradients that later slices left for these tokens join before the projection's backward.
     const auto join = [&](const at::Tensor& left, const at::Tensor& own) {
       const at::Tensor own_rows = own.narrow(0, row, count);
       own_rows.copy_(left.narrow(0, begin, count).add_(own_rows));
@@ -189,20 +189,20 @@ std::vector<AttentionResult> attend_alone(const LayerContext& c, const at::Tenso
   return results;
 }
 
-/// Of a MicroPack of whose slices the rank holds nothing.
+/// The result for a MicroPack of whose slices the rank holds nothing.
 AttentionResult no_rows(const at::Tensor& q_TND) {
   return {at::empty_like(q_TND),
           at::empty({0, q_TND.size(1)}, q_TND.options().dtype(accumulate_type(q_TND)))};
 }
 
-/// Of the slices that no other replica shares.
+/// Runs backward of the slices that no other replica shares.
 void backward_alone(const LayerContext& c, const QueryRows& rows, ProjectionGradients& gradients) {
   if (std::ranges::all_of(c.runs, &PackRun::shared)) return;
   gradients.allocate();
   if (c.exchange != nullptr) start_backward(c, *c.exchange, rows);
   for (const PackRun& run : c.runs)
     if (!run.shared() && !gives_keys(c, run, c.exchange)) run_backward(c, run, rows, gradients);
-  // Last the one that waits for the other rank.
+  // The run that waits for the other rank comes last.
   if (c.exchange != nullptr && c.exchange->gives)
     run_backward(c, giving_run(c, *c.exchange), rows, gradients);
   else if (c.exchange != nullptr)
@@ -211,7 +211,7 @@ void backward_alone(const LayerContext& c, const QueryRows& rows, ProjectionGrad
 
 }  // namespace
 
-// What is shared begins first, so that its rows travel while the rank attends to what it has alone.
+// Shared runs begin first, so that their rows travel while the rank attends to its own runs.
 AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND,
                        const AttentionExchange* exchange) {
   if (c.runs.empty()) return no_rows(q_TND);

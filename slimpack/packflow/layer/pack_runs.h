@@ -29,10 +29,10 @@ struct PackRun {
 };
 
 /// Made once per step and MicroPack, with bounds on a CPU. Slices that a zone shares run together.
-/// Of the others, neighbours do where the kernel takes several sequences and that is worth while
-/// (cost/joined_slices.h); else each runs by itself, and `alone` in any case. Slices of which the
-/// rank holds nothing have no run. `like`: of the type of the queries, and where they are. The
-/// MicroPack of `share` must outlive the runs.
+/// Other slices that are neighbours run together where the kernel takes several sequences and that
+/// is worth while (cost/joined_slices.h); else each runs by itself. The slice `alone` runs by
+/// itself in any case. Slices of which the rank holds nothing have no run. `like`: of the type of
+/// the queries, and where they are. The MicroPack of `share` must outlive the runs.
 [[nodiscard]] std::vector<PackRun> pack_runs(const PackShare& share, const at::Tensor& like,
                                              const AttentionHeads& heads,
                                              std::optional<std::size_t> alone = std::nullopt);

@@ -3,8 +3,8 @@
 //
 // Forward computes every row and drops, when the layer is done, what its policy does not keep.
 // Backward computes missing rows of matrix products and of attention before anything else, and
-// norms and silu(gate) ⊙ up where it needs them, so that they are gone again at once. Of norms no
-// policy keeps more than the input and 1 / rms: the backward kernels of GPUs read these two.
+// norms and silu(gate) ⊙ up where it needs them, so that they are gone again at once. No policy
+// keeps more of a norm than its input and 1 / rms: the backward kernels of GPUs read these two.
 // Attention runs again slice by slice of the *backward* MicroPack: the keys and values of its
 // sequences are all there.
 #pragma once
@@ -44,7 +44,7 @@ void drop_rows(LayerRows& rows, Recompute recompute);
 /// MicroPack's sequences are in the store.
 [[nodiscard]] BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept);
 
-/// x / rms(x) and 1 / rms(x). `rstd` is the latter where it was kept.
+/// x / rms(x) and 1 / rms(x). `rstd`: 1 / rms(x) where it was kept.
 [[nodiscard]] Normalized normalized(const LayerContext& c, const at::Tensor& x,
                                     const at::Tensor& rstd);
 /// silu(gate) ⊙ up, kept or computed now.

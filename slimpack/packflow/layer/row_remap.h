@@ -22,7 +22,7 @@ struct RemappedRows {
   [[nodiscard]] std::vector<at::Tensor*> tensors();
 };
 
-/// Of one MicroPack, made once per action. All members of the group make the same calls.
+/// Moves rows of one MicroPack; made once per action. All members of the group make the same calls.
 class RowRemap {
  public:
   /// `group`: the replicas that run the MicroPack. Both outlive the object.
@@ -31,7 +31,7 @@ class RowRemap {
   /// The rows with which the rank attends, from those that it and others hold; dimension 0 is the
   /// row. Both are in the order of the slices.
   [[nodiscard]] at::Tensor to_attention(const at::Tensor& held) const;
-  /// The reverse.
+  /// Moves the rows of attention back to the ranks that hold them.
   [[nodiscard]] at::Tensor from_attention(const at::Tensor& attending) const;
 
  private:

@@ -18,7 +18,7 @@ namespace slimpack {
 using BucketsComplete = std::function<void(std::size_t)>;
 
 /// Operands of the gradients of a linear map's weight and bias. One side of a map is hidden states:
-/// a tensor-parallel rank has its own rows of them. Of the other side it has all rows and its
+/// a tensor-parallel rank has its own rows of them. It has all rows of the other side, and its own
 /// columns. Parameters are borrowed.
 struct LinearOperands {
   at::Tensor dy_TO;  ///< gradient of its output: hidden states unless `norm_I` is given

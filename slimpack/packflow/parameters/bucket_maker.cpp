@@ -29,7 +29,7 @@ std::int64_t count(const std::vector<std::int64_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-/// Of the public tensor that a parameter of `sizes` has a part of.
+/// Sizes of the public tensor of which a parameter of `sizes` has a part.
 std::vector<std::int64_t> whole_sizes(const ParameterPart& part, std::vector<std::int64_t> sizes) {
   sizes[0] = part.rows;
   sizes[static_cast<std::size_t>(part.piece.dimension)] = part.piece.whole;

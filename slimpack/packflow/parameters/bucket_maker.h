@@ -55,7 +55,8 @@ class BucketMaker {
   void add(Parameter& parameter, std::vector<NamedPiece> parts, std::vector<std::int64_t> rest,
            First first);
   [[nodiscard]] at::Tensor first_values(const Planned& planned) const;
-  /// Of each part of a parameter, joined with those before where they are alike.
+  /// Appends a stretch for each part of a parameter. A part joins the stretch before it where the
+  /// two are alike.
   void add_stretches(const Planned& planned, std::int64_t end,
                      std::vector<ParameterBucket::Stretch>& stretches) const;
 

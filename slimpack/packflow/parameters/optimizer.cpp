@@ -18,7 +18,7 @@
 namespace slimpack {
 namespace {
 
-/// What a replica owns of a stretch, from the beginning of its shard.
+/// The part of a stretch that a replica owns, from the beginning of its shard.
 struct OwnStretch {
   std::int64_t begin = 0;
   std::int64_t size = 0;  ///< 0 or less: nothing

@@ -17,7 +17,7 @@ namespace slimpack {
 [[nodiscard]] double squared_gradient_norm(std::span<const StageParameters> stages);
 
 /// Factor that brings the global norm down to `clip_norm`; 1 when it is below, or clip_norm is 0.
-/// The same rule as torch.nn.utils.clip_grad_norm_.
+/// The rule is that of torch.nn.utils.clip_grad_norm_.
 [[nodiscard]] double clip_factor(double norm, double clip_norm);
 
 /// Whether moments of this type stay finite in an update from gradients of this norm, which is that

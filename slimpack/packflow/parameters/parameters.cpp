@@ -26,7 +26,8 @@ class TensorPieces {
         tensor_(tensor_ranks),
         index_(index) {}
 
-  /// Of `dimension`, which has the queries' width, that of keys or values, or that of the MLP.
+  /// A piece along `dimension`, which has the queries' width. The functions below have the width of
+  /// keys or values and that of the MLP.
   [[nodiscard]] TensorPiece queries(std::int64_t dimension) const {
     return {dimension, index_ * part_.q_width(), part_.q_width(), shape_.q_width()};
   }
@@ -39,7 +40,7 @@ class TensorPieces {
   [[nodiscard]] TensorPiece ffn(std::int64_t dimension) const {
     return {dimension, index_ * part_.dense_width, part_.dense_width, shape_.dense_width};
   }
-  /// Of the hidden size: every rank has all of it.
+  /// The whole hidden size: every rank has all of it.
   [[nodiscard]] TensorPiece hidden() const {
     return {0, 0, shape_.hidden_size, shape_.hidden_size, tensor_};
   }

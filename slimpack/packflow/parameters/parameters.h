@@ -58,8 +58,8 @@ struct Parameter {
   [[nodiscard]] bool defined() const { return value.defined(); }
 };
 
-/// Parameters whose gradients are final at the same time, laid end to end in one piece of memory:
-/// what is reduced over replicas and updated at once. Each replica owns one shard of the
+/// Parameters whose gradients are final at the same time, laid end to end in one piece of memory: a
+/// bucket is reduced over replicas and updated at once. Each replica owns one shard of the
 /// optimizer's state (ZeRO-1, arXiv:1910.02054). Gaps between parameters, for alignment, hold zeros
 /// and stay so.
 struct ParameterBucket {
@@ -122,7 +122,8 @@ struct StageParameters {
 void assign(ParameterBucket& bucket, const Parameter& parameter, std::int64_t row,
             const at::Tensor& rows);
 
-/// The same of the replica's share of one state: `state_S` is the bucket's masters or moments.
+/// Overwrites the replica's share of one state in such rows. `state_S`: the bucket's masters or
+/// moments.
 void assign_state(const ParameterBucket& bucket, at::Tensor& state_S, const Parameter& parameter,
                   std::int64_t row, const at::Tensor& rows);
 

@@ -1,4 +1,4 @@
-// Cold caches: what a layer finds in a step, where others ran since its last turn.
+// Cold caches: a layer of a step finds caches that other layers have filled since its last turn.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,7 +12,7 @@ namespace slimpack {
 /// again and again, so weights and rows would wait in the caches as they never do in a step.
 class ColdCaches {
  public:
-  /// Of ranks on this device; does nothing unless it is a CPU.
+  /// Displaces caches for ranks on this device; does nothing unless it is a CPU.
   explicit ColdCaches(c10::Device device);
 
   /// Cost: about a millisecond.

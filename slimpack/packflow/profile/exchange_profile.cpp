@@ -54,7 +54,7 @@ Nanos message_time(const ProfileOptions& options, const ProfileRank& rank, std::
   return std::max(Nanos(1), Nanos(static_cast<std::int64_t>(mean / (2 * round_trips))));
 }
 
-/// Of the bytes that a rank sends to the next stage.
+/// The time of a message to the next stage, fitted to the bytes that a rank sends.
 EdgeTime transfer_between(const ProfileOptions& options, const ProfileRank& rank) {
   std::vector<EdgeMeasurement> times;
   for (const std::int64_t bytes : {1 << 12, 1 << 20, 1 << 24}) {
@@ -87,7 +87,7 @@ void measure_transfers(const ProfileOptions& options, Costs& cost) {
   }
 }
 
-/// Of gradients over the replicas, by the bytes that a rank sends.
+/// The time to sum gradients over the replicas, fitted to the bytes that a rank sends.
 EdgeTime reduction_time(const ProfileOptions& options, const RankGrid& grid) {
   return on_profile_ranks<EdgeTime>(grid, options.threads(), [&](const ProfileRank& rank) {
     std::vector<EdgeMeasurement> times;
@@ -187,14 +187,15 @@ MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int3
   });
 }
 
-/// What travels takes so many nanoseconds for a query. What attention hides is not in measured
-/// times.
+/// Rows that travel take `per_query` nanoseconds for a query, and for a key as many as its bytes
+/// take. Measured times leave out what attention hides.
 Travel travel(double per_query, const TravelWidths& widths, bool backward) {
   const double per_key = key_share(widths, backward) * per_query;
   return {widths.type == CpCommType::kDirect ? per_query : Travel::kNever, per_key};
 }
 
-/// Keeps what merge_time finds. Its time per token is one of queries that travel.
+/// The kept figures of merge_time, or new ones. Their time per token is that of a query that
+/// travels.
 MergeTime kept_merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
   const std::vector<double> f = options.figures_of(fmt::format("merged over {}", group), true, [&] {
     const MergeTime time = merge_time(options, cost, group);
@@ -208,7 +209,7 @@ MergeTime kept_merge_time(const ProfileOptions& options, const Costs& cost, std:
           .backward_travel = travel(f.at(3), widths, true)};
 }
 
-/// Of a byte to pinned host memory or back, whichever takes longer, in nanoseconds.
+/// The time to copy a byte to pinned host memory or back, whichever takes longer, in nanoseconds.
 double host_time(const ProfileOptions& options, const ProfileRank& rank) {
   constexpr std::int64_t kNumbers = 1 << 24;
   HostRows host(options.device);
@@ -228,7 +229,8 @@ double host_time(const ProfileOptions& options, const ProfileRank& rank) {
   return static_cast<double>(std::max(out, back).count()) / static_cast<double>(rows.x_TH.nbytes());
 }
 
-/// What the machine has left, by its ranks: the threads here, or a process for each GPU.
+/// The bytes of memory that the machine has left for each rank: each of the threads here, or each
+/// process, one for each GPU.
 double host_bytes_of_a_rank(const ProfileOptions& options) {
   const std::int64_t ranks = options.job ? std::max<std::int64_t>(1, device_count(options.device))
                                          : options.grid().ranks();

@@ -12,7 +12,7 @@
 namespace slimpack {
 namespace {
 
-/// Of the first processor, as Linux names it; "unknown" where it does not.
+/// The name that Linux gives the first processor; "unknown" where it gives none.
 std::string processor_name(const std::filesystem::path& root) {
   std::ifstream file(root / "proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

@@ -9,8 +9,8 @@
 
 namespace slimpack {
 
-/// Of this process. A GPU is told by its memory, because libtorch names none without a vendor's
-/// headers. `root` stands for "/".
+/// Where this process measures. A GPU is told by its memory, because libtorch names none without a
+/// vendor's headers. `root` stands for "/".
 [[nodiscard]] MeasuredOn measured_here(c10::Device device, const std::filesystem::path& root = "/");
 
 /// Throws InvalidInput if the costs of `file` were measured elsewhere or with another libtorch.

@@ -26,7 +26,7 @@ namespace slimpack {
 
 /// Sizes on any device.
 inline constexpr std::array kSmallSizes{Tokens(64), Tokens(512), Tokens(2048)};
-/// The sizes at which what is linear in tokens is measured: `small` ones, none longer than the
+/// The sizes at which work that is linear in tokens is measured: `small` ones, none longer than the
 /// context, and on a device a larger one, if that fits.
 [[nodiscard]] std::vector<Tokens> linear_sizes(const ProfileOptions& options,
                                                std::span<const Tokens> small);

@@ -32,7 +32,7 @@ struct RepeatedTimes : PassTimes {
   double backward_spread = 0;
 };
 
-/// Of what a layer computes on.
+/// The type and device of tensors that a layer computes on.
 [[nodiscard]] at::TensorOptions tensor_options(const ProfileOptions& options);
 
 /// `slices` equal slices in one MicroPack, each the tail of its own sequence, run by `replicas`
@@ -77,7 +77,7 @@ class PartBench {
   /// of some points, not all runs of one. Returns means over the ranks, in the order of the points.
   [[nodiscard]] std::vector<RepeatedTimes> measure(std::span<const ProfilePoint> points,
                                                    Nanos share);
-  /// Of the weight gradients alone, once everything else has run.
+  /// The time of the weight gradients alone, once everything else has run.
   [[nodiscard]] Nanos run_weight_gradients(const ProfilePoint& point);
 
  private:

@@ -11,7 +11,8 @@
 namespace slimpack {
 namespace {
 
-/// Of a whole sequence four times as long, at most: attention is quadratic in the length.
+/// The most that a layer can take for a whole sequence four times as long, both passes together:
+/// attention is quadratic in the length.
 Nanos next_layer_time(const PassRatio& r) {
   return 16 * (r.attention_forward + r.attention_backward) +
          4 * (r.linear_forward + r.linear_backward);

@@ -20,7 +20,7 @@
 namespace slimpack {
 namespace {
 
-/// Of what the parts measure and in which form they are kept.
+/// Changes with the quantities that the parts measure and with the form in which they are kept.
 constexpr int kProfileVersion = 4;
 
 struct EdgeTimes {
@@ -72,7 +72,7 @@ WorstFit worst_of(const LayerTimes& layer, const LayerFit& forward, const LayerF
   return {layer.backward[backward.errors.worst], Pass::kBackward, backward.errors.largest};
 }
 
-/// Of both passes together; 0 if nothing was held out.
+/// The mean error of both passes, a share of the time; 0 if nothing was held out.
 double held_out_error(const LayerTimes& layer, const Costs& cost) {
   if (layer.held_out_forward.empty()) return 0;
   const double forward = errors_of(cost.forward, layer.held_out_forward).mean;
@@ -85,7 +85,7 @@ struct MeasuredModel {
   WorstFit worst;
 };
 
-/// Of the layers and the model's ends.
+/// Measures the layers and the model's ends, and fits their costs.
 MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& rank) {
   const LayerTimes layer = measure_layer(options, rank);
   const FittedTerms terms{.missing_rows = options.device.is_cpu()};

@@ -54,12 +54,13 @@ struct ProfileOptions {
   std::optional<ProfileJob> job = std::nullopt;  ///< replaces `ranks` by the ranks of the job
   ClockKind clock = ClockKind::kWall;  ///< virtual: processor time, whoever else is running
   Nanos budget = from_seconds(6);      ///< wall time to aim at
-  /// Told where the fit of a layer is worst, if set; on the calling thread.
+  /// Called with the place where the fit of a layer is worst, if set; on the calling thread.
   std::function<void(const WorstFit&)> on_fit = nullptr;
-  /// Told that `done` of `all` runs of a part are done, if set; on a thread of a rank, one call at
-  /// a time.
+  /// Called when `done` of `all` runs of a part are done, if set; on a thread of a rank, one call
+  /// at a time.
   std::function<void(std::string_view part, std::int64_t done, std::int64_t all)> on_run = nullptr;
-  /// Of a profile that was stopped; null = none. Must outlive the profile. REQUIRES: no job.
+  /// The measurements of a profile that was stopped; null = none. Must outlive the profile.
+  /// REQUIRES: no job.
   KeptMeasurements* kept = nullptr;
 
   /// All that measurements depend on beside model, number format and machine, but for the budget:

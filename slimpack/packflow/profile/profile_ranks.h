@@ -24,7 +24,7 @@
 
 namespace slimpack {
 
-/// One of them. All make the same calls in the same order.
+/// One of the ranks on which a profile measures. All ranks make the same calls in the same order.
 class ProfileRank {
  public:
   ProfileRank(const RankGrid& grid, std::int32_t rank, const RankClock& clock,
@@ -35,12 +35,12 @@ class ProfileRank {
         clock_(clock),
         communicator_(communicator) {}
 
-  /// Of tensor-parallel ranks.
+  /// The number of tensor-parallel ranks.
   [[nodiscard]] std::int32_t tensor() const { return grid_.tensor; }
   [[nodiscard]] const RankPlace& place() const { return place_; }
   [[nodiscard]] Communicator& communicator() const { return communicator_; }
 
-  /// The first of all.
+  /// Whether this rank is the first of all.
   [[nodiscard]] bool first() const { return rank_ == 0; }
 
   [[nodiscard]] const RankGrid& grid() const { return grid_; }

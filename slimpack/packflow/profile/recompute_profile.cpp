@@ -155,8 +155,8 @@ void fit_parts(Costs& cost, const std::vector<PartTimes>& times) {
                       std::min(again.per_token, cost.backward.per_token - put_off.per_token)};
 }
 
-/// The products that the policy computes again: what is left of its backward without that of
-/// kElementwise and what backward_time counts besides.
+/// The time of the products that the policy computes again: its backward, less that of
+/// kElementwise, and less the other work that backward_time counts.
 EdgeTime fit_products(const Costs& cost, const std::vector<PartTimes>& times, Recompute recompute) {
   Costs without = cost;
   without.again = AgainTimes();

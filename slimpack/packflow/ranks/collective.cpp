@@ -35,7 +35,7 @@ void Collective::barrier_with(std::int32_t member, at::Device device) {
     messages().start_receive({{{1}, options}}, member);
     static_cast<void>(messages().finish_receive(member));
   };
-  // One after the other: two sends to each other would meet no receive on a GPU.
+  // The two act one after the other: two sends to each other would meet no receive on a GPU.
   if (index() < member) send();
   receive();
   if (index() > member) send();

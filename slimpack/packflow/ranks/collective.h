@@ -30,7 +30,7 @@ struct Shard {
   Shard(std::int64_t size, std::int32_t members, std::int32_t index)
       : begin(size * index / members), end(size * (index + 1) / members) {}
   [[nodiscard]] std::int64_t size() const { return end - begin; }
-  /// What of this one belongs to member `index` of `members` that share it.
+  /// The part of this shard that belongs to member `index` of `members` that share it.
   [[nodiscard]] Shard part(std::int32_t members, std::int32_t index) const {
     Shard shard(size(), members, index);
     shard.begin += begin;
@@ -42,7 +42,7 @@ struct Shard {
   }
 };
 
-/// What a replica owns of so many parameters: a part of what its place in its node sums.
+/// The shard of so many parameters that a replica owns: a part of what its place in its node sums.
 [[nodiscard]] Shard replica_shard(std::int64_t size, const RankGrid& grid, ReplicaId replica);
 
 /// Gathers whole tensors and sums numbers of all members.
@@ -139,15 +139,15 @@ class ShardReduction {
   virtual void all_reduce(at::Tensor& tensor) = 0;
 };
 
-/// What a member gets from another one.
+/// The form of a tensor that a member gets from another one.
 struct TensorForm {
   std::vector<std::int64_t> sizes;
   at::TensorOptions options;
 };
 
-/// Tensors between two members; the others need not take part, once the group is connected. What a
-/// member sends to another one arrives in the order of sending. On a GPU a member's messages run
-/// one after the other, whoever the other member is: all members' orders together must have no
+/// Tensors between two members; the others need not take part, once the group is connected. A
+/// member's tensors arrive at another member in the order of sending. On a GPU a member's messages
+/// run one after the other, whoever the other member is: all members' orders together must have no
 /// circle. Nobody may write to a sent tensor any more.
 class Messages {
  public:
@@ -196,15 +196,16 @@ class Collective {
   Parts parts_;
 };
 
-/// Of all of them.
+/// The bytes of all tensors together.
 [[nodiscard]] Bytes bytes_of(std::span<const at::Tensor> tensors);
 
 /// The sum of tensors of one size, added in their order; a new tensor.
 [[nodiscard]] at::Tensor add_up(std::span<const at::Tensor> parts);
 
 /// The pairwise sum of tensors of one size; the tensor itself if there is one, else a new one. The
-/// first 2^k < n of them are summed on their own, likewise the rest, and both sums are added. So it
-/// has the same bits if neighbours 2^k · i … 2^k · (i + 1) − 1 are summed first, wherever that is.
+/// first 2^k < n tensors are summed on their own, the rest are summed on their own, and both sums
+/// are added. So it has the same bits if neighbours 2^k · i … 2^k · (i + 1) − 1 are summed first,
+/// wherever that is.
 [[nodiscard]] at::Tensor add_pairwise(std::span<const at::Tensor> parts);
 
 }  // namespace slimpack

@@ -22,7 +22,7 @@ struct Inbox {
   StageId stage;
 };
 
-/// What a message holds: the receiver makes room for it before it is sent.
+/// The form of a message: the receiver makes room for it before it is sent.
 struct MessageForm {
   std::int64_t rows = 0;
   std::int64_t width = 0;  ///< elements of a row

@@ -68,7 +68,7 @@ double GroupLinks::direct(const GroupMessage& message, std::size_t member, Queue
          use_.map.nic_latency;
 }
 
-/// Dealt out to a rank at each card, sent, and collected.
+/// Deals a message out to a rank at each card, sends it and collects it.
 double GroupLinks::routed(const GroupMessage& message, std::size_t member, Queues& queues) const {
   const LinkMap& map = use_.map;
   const double part = count(message.bytes) / map.nics_per_node;
@@ -81,7 +81,7 @@ double GroupLinks::routed(const GroupMessage& message, std::size_t member, Queue
   return left + map.nic_latency + others * map.node_per_byte + map.node_latency;
 }
 
-// Those that leave first go first.
+// A message that is sent earlier leaves earlier.
 std::vector<double> GroupLinks::arrivals(const std::vector<Message>& messages, bool route,
                                          Queues& queues) const {
   std::vector<std::size_t> order(messages.size());
@@ -157,7 +157,7 @@ Nanos GroupLinks::collective(std::span<const GroupMessage> sent) {
   return along(map.link(map.node(ranks_.front()) == map.node(ranks_.back())), sent);
 }
 
-// As process_reduction.h does it.
+// Gradients take the way that process_reduction.h describes.
 Nanos GroupLinks::reduction(std::span<const GroupMessage> sent) {
   if (placement_.replicas_summed_in_node() == 1) return collective(sent);
   Link link = reduction_link(use_.map, placement_);

@@ -36,7 +36,7 @@ class SenderLink {
   double node_free_ = 0, nic_free_ = 0;  ///< when the last message will have left
 };
 
-/// What one member gives to an exchange of a group: how many bytes leave it, and when.
+/// One member's part of an exchange of a group: the bytes that leave it, and when they do.
 struct GroupMessage {
   Nanos sent;
   Bytes bytes;
@@ -48,18 +48,19 @@ class GroupLinks {
   /// `ranks`: of the members, equally far apart.
   GroupLinks(const LinkUse& use, std::vector<std::int32_t> ranks);
 
-  /// By member when it has what the member `step` places before it sent.
+  /// When each member has the message of the member `step` places before it.
   [[nodiscard]] std::vector<Nanos> shift(std::span<const GroupMessage> sent, std::int32_t step);
-  /// What one member gives to each other one.
+  /// One member's part of an exchange in which it gives something to each other member.
   struct ToEach {
     Nanos sent;
     std::vector<Bytes> bytes;  ///< by member
   };
-  /// By member when it has what all gave it.
+  /// When each member has the messages of all members.
   [[nodiscard]] std::vector<Nanos> all_to_all(std::span<const ToEach> sent);
-  /// When all have what all sent; messages without bytes take no time.
+  /// When all members have the messages of all; messages without bytes take no time.
   [[nodiscard]] Nanos collective(std::span<const GroupMessage> sent);
-  /// The same of gradients, which nodes sum first, or of parameters, which go the same way back.
+  /// When all have the sum of gradients, which nodes sum first, or parameters, which go the same
+  /// way back.
   [[nodiscard]] Nanos reduction(std::span<const GroupMessage> sent);
 
  private:
@@ -75,7 +76,7 @@ class GroupLinks {
     std::size_t from, to;
     GroupMessage content;
   };
-  /// By message when it arrives. Directly, or by route where that is over sooner.
+  /// When each message arrives: directly, or by route where that is over sooner.
   [[nodiscard]] std::vector<double> arrivals(const std::vector<Message>& messages);
   [[nodiscard]] std::vector<double> arrivals(const std::vector<Message>& messages, bool route,
                                              Queues& queues) const;

@@ -25,7 +25,7 @@ struct Mesh {
 
   Block own;  ///< the members that exchange in the first round, with this one
 
-  /// What another block has, in the second round.
+  /// A block whose tensors the member gets in the second round.
   struct Received {
     Block block;
     std::int32_t from = 0;  ///< a member of the block

@@ -62,7 +62,7 @@ class PeerHealth {
   std::mutex mutex_;
   std::condition_variable stop_changed_;
   bool stop_ = false;
-  // Of the watching thread:
+  // These belong to the watching thread:
   std::int64_t beats_ = 0;  ///< of the next rank
   Nanos last_beat_;
   std::optional<Nanos> failed_since_;

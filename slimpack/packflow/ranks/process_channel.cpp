@@ -16,7 +16,7 @@ void ProcessChannel::post_receive(std::int32_t local_stage, const MessageForm& f
 
 void ProcessChannel::send(at::Tensor rows_TH) {
   SLIMPACK_CHECK(target_ != nullptr);
-  // What has left gives its memory back.
+  // Messages that have left give their memory back.
   while (!outgoing_.empty() && (outgoing_.size() == held_ || outgoing_.front().done())) {
     outgoing_.front().wait();
     outgoing_.pop_front();

@@ -215,7 +215,7 @@ class ProcessMessages final : public Messages {
     Travelling messages = std::move(posted.front());
     posted.pop_front();
     wait_for(messages);
-    // It has answered, so all that was lent to it has arrived.
+    // The other member has answered, so all tensors that were lent to it have arrived.
     Travelling lent(std::exchange(lent_[from], {}));
     wait_for(lent);
     free_what_has_left();

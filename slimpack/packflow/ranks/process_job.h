@@ -24,7 +24,7 @@ namespace slimpack {
 class ProcessJob final : public JobProcess {
  public:
   /// `names`: PyTorch's names of the process_groups(). `failed`: whether another process has
-  /// reported a failure; called between layers. `timeout`: of the process groups. Those that sum
+  /// reported a failure; called between layers. `timeout`: of the process groups. Groups that sum
   /// gradients get four times the longest step so far if that is more: a replica that has done its
   /// part begins all reductions at once, and waits for the slowest one from then on. `sums`: of
   /// gradients.

@@ -226,7 +226,7 @@ class NodeFirstReduction final : public ShardReduction {
   void all_reduce(at::Tensor& tensor) override { all_reduce_by_shards(*this, tensor); }
 
  private:
-  /// What this member sums over its node.
+  /// The part that this member sums over its node.
   [[nodiscard]] at::Tensor part(const at::Tensor& flat_N) const {
     return Shard(flat_N.numel(), members_, own_).of(flat_N);
   }

@@ -16,13 +16,13 @@ class ProcessReduction : public ShardReduction {
   [[nodiscard]] virtual bool arrived() const = 0;
 };
 
-/// By messages. Sums are added pairwise, so their bits do not depend on the backend, nor on nodes.
-/// `peers` must outlive it.
+/// A reduction by messages. Sums are added pairwise, so their bits do not depend on the backend,
+/// nor on nodes. `peers` must outlive it.
 [[nodiscard]] std::unique_ptr<ProcessReduction> message_reduction(ProcessPeers& peers);
 
-/// By collectives of PyTorch's backend, in the tensors themselves: NCCL takes no memory beside its
-/// own buffers. Only where the members do not share the elements evenly, a copy of the tensor is
-/// summed. `peers` must outlive it.
+/// A reduction by collectives of PyTorch's backend, in the tensors themselves: NCCL takes no memory
+/// beside its own buffers. Only where the members do not share the elements evenly, a copy of the
+/// tensor is summed. `peers` must outlive it.
 [[nodiscard]] std::unique_ptr<ProcessReduction> backend_reduction(ProcessPeers& peers);
 
 /// How the groups of a job sum gradients: chosen once, for all of them.
@@ -36,10 +36,10 @@ struct GradientSums {
 
 /// The g members of a node sum first, each of them a part, and then exchange these sums with other
 /// nodes. So a member sends 1/g of the bytes over network cards (as hybrid sharding does,
-/// arXiv:2304.11277). Of its part a member owns the Shard of its node (replica_shard). A node's
-/// sums leave it when the next reduction starts, or when one is awaited.
-/// `in_node`: among a member's neighbours there (kDataInNode), `across`: among the members at its
-/// place of all such groups (kDataAcrossNodes). `members`, `index`: of the node.
+/// arXiv:2304.11277). A member owns the Shard of its node (replica_shard) within its part. A node's
+/// sums leave it when the next reduction starts, or when one is awaited. `in_node`: among a
+/// member's neighbours there (kDataInNode), `across`: among the members at its place of all such
+/// groups (kDataAcrossNodes). `members`, `index`: of the node.
 [[nodiscard]] std::unique_ptr<ShardReduction> node_first_reduction(
     std::unique_ptr<ProcessReduction> in_node, std::unique_ptr<ProcessReduction> across,
     std::int32_t members, std::int32_t index);

@@ -28,8 +28,8 @@ class ProcessShifts final : public Shifts {
 
  private:
   using Travelling = std::vector<ProcessPeers::Message>;
-  /// A part of a member's rows, by whom it goes: from the sender to a rank of its node, to one of
-  /// the receiver's node, to the receiver. All are members of the circle.
+  /// A part of a member's rows, and the members on its way: from the sender to a rank of its node,
+  /// to one of the receiver's node, to the receiver. All are members of the circle.
   struct Part {
     std::int32_t sender, out, in, receiver;
     std::int64_t begin, rows;              ///< of the sender's

@@ -31,14 +31,14 @@ template <class Given, class Taken>
   return peers.begin(std::move(transfers));
 }
 
-/// As above, with all members of the group.
+/// Begins to exchange tensors with all members of the group, as the function above does with some.
 template <class Given, class Taken>
 [[nodiscard]] Travelling begin_exchange(ProcessPeers& peers, const Given& given,
                                         const Taken& taken) {
   return begin_exchange(peers, {0, peers.group().size}, given, taken);
 }
 
-/// By the members of a block together, of what each has so many of.
+/// The sum of the members' sizes over the members of a block.
 [[nodiscard]] std::int64_t sum_of(const std::vector<std::int64_t>& sizes, const Mesh::Block& block);
 
 /// Fills the tensor with the parts of all members, which lie end to end; member m's has sizes[m]

@@ -52,8 +52,9 @@ struct RankGrid {
   bool operator==(const RankGrid&) const = default;
 };
 
-/// Of a run. Where the planner chooses the stages, as if there were several on each rank, likewise
-/// for the vocabulary: what connects them must be there before it has chosen.
+/// The grid of a run. Where the planner chooses the number of stages or the place of the
+/// vocabulary, the grid has two stages on each rank and a spread vocabulary: connections must be
+/// there before the planner has chosen.
 [[nodiscard]] inline RankGrid rank_grid(const ParallelConfig& parallel) {
   const bool any = parallel.chooses_stages && parallel.pp > 1;
   return {parallel.pp,

@@ -2,7 +2,7 @@
 //
 // Norms and residuals run on a rank's own rows. Matrix products run on all rows with the rank's
 // columns (sequence parallelism, arXiv:2205.05198). So the rows are gathered before a product, and
-// the ranks' parts are summed and scattered after it. Of `tensor` ranks each owns every tensor-th
+// the ranks' parts are summed and scattered after it. Each of `tensor` ranks owns every tensor-th
 // row of a sequence, so forward and backward MicroPacks find the same rows on the same rank.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace slimpack {
 [[nodiscard]] MemberRows rows_by_tensor_rank(const MicroPack& pack, ReplicaId replica,
                                              std::int32_t ranks);
 
-/// So many rows of which `holder` has all and the other members none.
+/// Rows of which `holder` has all and the other members none.
 [[nodiscard]] MemberRows rows_with_one(std::int64_t rows, std::int32_t members,
                                        std::int32_t holder);
 

@@ -17,7 +17,7 @@ namespace {
 using Tensors = ThreadRounds::Tensors;
 using Given = ThreadRounds::Given;
 
-/// What of a tensor leaves each member of a ring that gathers or sums it.
+/// The bytes of a tensor that leave each member of a ring that gathers or sums it.
 Bytes ring_bytes(const at::Tensor& whole, std::int32_t members) {
   return Bytes(static_cast<std::int64_t>(whole.nbytes()) / members * (members - 1));
 }
@@ -201,7 +201,7 @@ class ThreadShardReduction final : public ShardReduction {
   std::deque<std::uint64_t> reducing_;  ///< rounds of unfinished reductions
 };
 
-/// Of a group whose first member and size are given, in virtual time over links.
+/// The links between members of a group that have the given zone, in virtual time.
 std::shared_ptr<GroupLinks> group_links(const LinkUse& use, const RankGroup& group,
                                         const Zone& members) {
   std::vector<std::int32_t> ranks;

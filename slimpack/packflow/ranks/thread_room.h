@@ -61,7 +61,7 @@ class ThreadRoom {
     if (!over()) {
       clock.leave_processor();
       changed_.wait(lock, over);
-      // Not under the lock: the rank that has the processor may need it.
+      // The rank gives up the lock meanwhile: the rank that has the processor may need it.
       lock.unlock();
       clock.return_to_processor();
       lock.lock();

@@ -32,7 +32,7 @@ class ThreadRounds {
     Bytes leaving{0};       ///< what would leave the member if it were a process
     Nanos time{0};          ///< when it gave
   };
-  /// By member when it has what a round brings it.
+  /// When each member has the tensors that a round brings it.
   using Arrivals =
       std::function<std::vector<Nanos>(std::span<const Given> given, std::int32_t step)>;
 
@@ -51,11 +51,11 @@ class ThreadRounds {
   void give(std::uint64_t number, std::int32_t member, Given given, std::int32_t step);
   /// Waits until all members have given. Throws PeerFailed once any rank has failed.
   void await_given(std::uint64_t number, RankClock& clock);
-  /// Waits until the member has what they gave it, too.
+  /// Waits until the member also has the tensors that the others gave it.
   void await(std::uint64_t number, std::int32_t member, RankClock& clock);
   /// The gifts of all members, as a copy that keeps the tensors alive. Called once by each member.
   [[nodiscard]] std::vector<Given> take(std::uint64_t number);
-  /// Instead of take(): takes over the tensors of one member, which no other member takes.
+  /// Takes over the tensors of one member, which no other member takes; called instead of take().
   [[nodiscard]] Tensors take_from(std::uint64_t number, std::int32_t member);
 
  private:

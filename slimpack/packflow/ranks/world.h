@@ -35,7 +35,7 @@ class JobProcess {
 
   /// The ranks that this process runs, ascending.
   [[nodiscard]] virtual std::vector<std::int32_t> ranks() const = 0;
-  /// Of all processes; 0 = one node has all.
+  /// The ranks on a node, of all processes together; 0 = one node has all.
   [[nodiscard]] virtual std::int32_t ranks_per_node() const { return 0; }
 
   /// A world for the ranks of all processes. Waits for the other processes.

@@ -29,8 +29,9 @@ namespace slimpack {
 [[nodiscard]] KeysValues keys_of_head(const at::Tensor& q_TND, const KeysValues& kv,
                                       std::int64_t head);
 
-/// The same keys and values, where every head's lie end to end. Not copied if they do. Blocks of
-/// 128 queries read other keys at three quarters of the speed, and copying costs less than that.
+/// Keys and values in which those of each head lie end to end. Not copied if they already do.
+/// Blocks of 128 queries read other keys at three quarters of the speed, and copying costs less
+/// than that.
 [[nodiscard]] KeysValues heads_end_to_end(const KeysValues& kv);
 
 /// The calls of one block besides its own block, and the keys that are copied for them.

@@ -11,7 +11,7 @@
 
 namespace slimpack {
 
-/// What choosing takes, of one head.
+/// The work of choosing one head's keys.
 struct ChoosingWork {
   double products = 0;     ///< query-key pairs whose product is computed
   double weights = 0;      ///< pairs whose softmax is computed
@@ -34,7 +34,7 @@ using Choose = std::function<KeptKeys(const at::Tensor& q_TD, std::int64_t thinn
 [[nodiscard]] Choose chooser(const XAttention& method, const at::Tensor& k_LD,
                              const QueryBlocks& queries);
 
-/// Of a head that shares its keys with `sharing` − 1 others.
+/// The work for a head that shares its keys with `sharing` − 1 others.
 [[nodiscard]] ChoosingWork choosing_work(const SampledColumns& method, const QueryBlocks& queries,
                                          std::int64_t thinning, std::int64_t sharing);
 [[nodiscard]] ChoosingWork choosing_work(const SampledBlocks& method, const QueryBlocks& queries,

@@ -1,9 +1,9 @@
-// Kept keys: what sparse attention computes of one query head, block of queries by block.
+// Kept keys: the keys that sparse attention computes of one query head, block of queries by block.
 //
 // Blocks are those of the sequence, whatever slice they are computed in: keys are chosen for blocks
 // of 128 queries, and several of these may be computed together. A block's queries see their own
-// block causally; of the keys before it all of them see the same. So what is computed are plain
-// products, without a mask.
+// block causally; all of them see the same of the keys before it. So the products are plain ones,
+// without a mask.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class QueryBlocks {
   /// REQUIRES: tokens ≥ 1; `block` is a multiple of 128.
   QueryBlocks(Tokens prefix, Tokens tokens, std::int64_t block = kSparseBlock);
 
-  /// The same queries, divided at blocks of another size.
+  /// Divides the queries at blocks of another size.
   [[nodiscard]] QueryBlocks in_blocks_of(std::int64_t block) const {
     return {Tokens(prefix_), Tokens(tokens()), block};
   }
@@ -55,7 +55,8 @@ class QueryBlocks {
   std::int64_t prefix_, end_, block_, first_, last_;
 };
 
-/// What the queries of one block see before the first of them: columns and one run, or any runs.
+/// The keys that the queries of one block see before the first of them: columns and one run, or any
+/// runs.
 struct BlockKeys {
   std::int64_t columns = 0;  ///< how many of the head's columns: the lowest
   std::vector<KeyRun> runs;  ///< ascending and apart from each other and from these columns
@@ -79,13 +80,13 @@ struct KeptKeys {
 [[nodiscard]] KeptKeys columns_and_window(std::vector<std::int64_t> columns, std::int64_t window,
                                           std::int64_t dense_rows, const QueryBlocks& queries);
 
-/// By block of queries, which blocks of keys it sees: [query block][key block], not zero where it
-/// does. Entries from a block's own on do not count: every block sees itself.
+/// The blocks of keys that each block of queries sees: [query block][key block], not zero where it
+/// sees one. Entries from a block's own on do not count: every block sees itself.
 using BlockMask = std::vector<std::vector<std::uint8_t>>;
 [[nodiscard]] KeptKeys kept_blocks(const BlockMask& mask, const QueryBlocks& queries);
 
-/// Blocks of `block` queries that see what any of the smaller ones in them does. REQUIRES: kept is
-/// of blocks of 128.
+/// Blocks of `block` queries that see the keys of all smaller blocks in them. REQUIRES: kept is of
+/// blocks of 128.
 [[nodiscard]] KeptKeys joined(const KeptKeys& kept, const QueryBlocks& queries, std::int64_t block);
 
 /// A mask without any block, of the size of these queries.

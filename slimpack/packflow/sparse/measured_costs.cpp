@@ -27,8 +27,8 @@ class Bench {
  public:
   Bench(const at::Tensor& q_TND, const KeysValues& kv)
       : device_(q_TND.device()),
-        // As many heads as there are, so that rows lie as far apart. One of them is measured:
-        // programs beside this one disturb long calls more than short ones.
+        // The tensors have all heads, so that rows lie as far apart as in a model. One head is
+        // measured: programs beside this one disturb long calls more than short ones.
         q_TND_(at::randn({kQueries, q_TND.size(1), q_TND.size(2)}, q_TND.options())),
         kv_(KeysValues{at::randn({kKeys, kv.k.size(1), q_TND.size(2)}, q_TND.options()),
                        at::randn({kKeys, kv.k.size(1), q_TND.size(2)}, q_TND.options())}),
@@ -99,9 +99,9 @@ class Bench {
     c.weight_pair = std::max(0.0, all - c.choice - c.product_pair * pairs) / pairs;
   }
 
-  /// Of one call while every thread runs one, divided by how many these are: heads share the
-  /// machine in the same way. Processor time, which other programs do not lengthen; of some turns
-  /// the shortest.
+  /// The seconds of one call while every thread runs one, divided by the number of threads: heads
+  /// share the machine in the same way. Processor time, which other programs do not lengthen, and
+  /// the shortest of some turns.
   [[nodiscard]] double seconds(const std::function<void()>& call) const {
     constexpr int kTurns = 7;
     const std::int64_t threads = device_.is_cpu() ? at::get_num_threads() : 1;

@@ -26,7 +26,7 @@ struct RowSample {
 [[nodiscard]] at::Tensor causal_softmax(const at::Tensor& q_RD, const at::Tensor& k_LD,
                                         double scale, const RowSample& sample);
 
-/// The same of a head's queries, given from position `prefix` on, with attention's scale.
+/// The causal_softmax of a head's queries, given from position `prefix` on, with attention's scale.
 /// REQUIRES: at least one row, all of them given.
 [[nodiscard]] at::Tensor sampled_softmax(const at::Tensor& q_TD, const at::Tensor& k_LD,
                                          std::int64_t prefix, const RowSample& sample);
@@ -46,7 +46,7 @@ void drop_later_keys(at::Tensor& x_RL, std::int64_t reach, const RowSample& samp
 /// first. All of them for a share of 1, those that are 0, too.
 [[nodiscard]] std::vector<std::int64_t> fewest_that_reach(const std::vector<double>& values,
                                                           double share);
-/// The same with a sum to be reached, which may be more than there is: then all.
+/// The fewest entries whose sum reaches `sum`; all of them where the sum of all is less.
 [[nodiscard]] std::vector<std::int64_t> fewest_that_sum_to(const std::vector<double>& values,
                                                            double sum);
 

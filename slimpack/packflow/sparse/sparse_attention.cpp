@@ -13,12 +13,12 @@
 namespace slimpack {
 namespace {
 
-/// Of the rows that a method looks at, one in so many gives the first impression: as many rows as
+/// A first impression looks at one in so many of the rows that a method looks at: as many rows as
 /// kMostLost allows. Few rows need fewer keys than all do, so it errs towards sparse attention.
 constexpr std::int64_t kMostRows = 8;
 constexpr std::int64_t kFewestRows = 64;
-/// What a first impression may be predicted to cost at most, as a share of dense attention. All
-/// that is lost where sparse attention does not pay; measured it is up to 4%, with 4,096 keys.
+/// The most that a first impression may be predicted to cost, as a share of dense attention. All of
+/// it is lost where sparse attention does not pay. The measured cost is up to 4%, with 4,096 keys.
 constexpr double kMostLost = 0.01;
 /// The share of dense attention's time that a head must be predicted to save: measured costs
 /// scatter by as much.
@@ -66,7 +66,7 @@ class Slice {
       if (moving() + choosing(thinning) < kMostLost * dense) return thinning;
     return std::nullopt;
   }
-  /// Of a head's keys and values, which it shares with others.
+  /// The seconds to move a head's keys and values, which it shares with others.
   [[nodiscard]] double moving() const {
     if (kv_.k.stride(0) == kv_.k.size(2) && kv_.v.stride(0) == kv_.v.size(2)) return 0;
     return 2 * choice_.costs->moved_row * static_cast<double>(queries_.keys()) /

@@ -26,8 +26,8 @@ namespace slimpack {
 
 struct SparseAttention {
   SparseMethod method;
-  /// What decides between sparse and dense: measured_sparse_costs(), once for a model. Without
-  /// costs every head is sparse, in blocks of 128.
+  /// The costs that decide between sparse and dense attention: measured_sparse_costs(), once for a
+  /// model. Without costs every head is sparse, in blocks of 128.
   std::optional<SparseCosts> costs;
   /// Query heads whose kept share is measured, which costs dense attention of each.
   std::vector<std::int64_t> measured_heads;

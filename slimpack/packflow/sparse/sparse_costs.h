@@ -1,5 +1,4 @@
-// What sparse attention costs, and what dense attention costs: by which of the two a head is
-// computed.
+// The seconds of sparse and of dense attention. They decide by which of the two a head is computed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -53,7 +52,7 @@ struct SparseCosts {
 /// The least that a sparse head can take: its queries see their own blocks alone.
 [[nodiscard]] double least_sparse_seconds(const SparseCosts& costs, const QueryBlocks& queries);
 
-/// The same kept keys in blocks of the size that is fastest.
+/// The kept keys in blocks of the size that is fastest.
 [[nodiscard]] KeptKeys in_fastest_blocks(const SparseCosts& costs, const QueryBlocks& queries,
                                          const KeptKeys& kept);
 

@@ -35,7 +35,8 @@ class Antidiagonals {
                (std::sqrt(static_cast<double>(k_LD.size(1))) * static_cast<double>(method.stride))),
         k_LD_(strided_rows(k_LD, 0, method.stride).flatten(1, 2)) {}
 
-  /// Looks at every thinning-th block of queries. The ones before it see what it does.
+  /// Looks at every thinning-th block of queries. The blocks before it see the same keys as it
+  /// does.
   [[nodiscard]] KeptKeys choose(const at::Tensor& q_TD, std::int64_t thinning) const {
     const std::int64_t at_once = thinning == 1 ? kBlocksAtOnce : 1;
     BlockMask mask = empty_mask(queries_);
@@ -72,7 +73,7 @@ class Antidiagonals {
     }
   }
 
-  /// By block of keys.
+  /// The weight of each block of keys.
   [[nodiscard]] std::vector<double> block_weights(const at::Tensor& p_RL) const {
     const std::int64_t in_block = kSparseBlock / method_.stride;
     const std::int64_t missing = (in_block - p_RL.size(1) % in_block) % in_block;

@@ -9,7 +9,7 @@ namespace {
 
 /// Right guesses that a prior counts for.
 constexpr double kPrior = 2;
-/// Of each pass to the one after it.
+/// The weight that counts keep from each pass to the one after it.
 constexpr double kAcceptanceDecay = 0.998;
 
 double probability_of(const DraftTree& tree, std::size_t row) {

@@ -13,16 +13,16 @@ namespace slimpack {
 /// Counts guesses whose parents were right, by who made them and whether they were the draft's
 /// first guess, in bins of the draft's probability and of depth: how many the draft expected to be
 /// right, and how many were. Deeper than a head was trained for, its probabilities are alike while
-/// its first guess is still right. What was long ago counts less.
+/// its first guess is still right. Guesses of long ago count less.
 class Acceptance {
  public:
   Acceptance();
 
-  /// Of the guess of a row, given that the row before it is right. Without counts it is the
-  /// draft's own probability; 0 where that is no number.
+  /// The probability that the guess of a row is right, given that the row before it is. Without
+  /// counts it is the draft's own probability; 0 where that is no number.
   [[nodiscard]] double of(const DraftTree& tree, std::size_t row) const;
 
-  /// Told of a verified tree and its right rows.
+  /// Learns from a verified tree and its right rows.
   void learn(const DraftTree& verified, std::span<const std::int32_t> path);
 
  private:
@@ -35,7 +35,7 @@ class Acceptance {
   using Counts = std::array<std::array<Count, kDepths>, kBins>;
   using Factors = std::array<std::array<double, kDepths>, kBins>;  ///< right ÷ expected, smoothed
 
-  /// By who guessed, and whether it was the first guess.
+  /// The kind of a guess, by who guessed and whether it was the first guess.
   [[nodiscard]] static std::size_t kind(const DraftTree& tree, std::size_t row);
   [[nodiscard]] static std::size_t bin(double probability);
   [[nodiscard]] static std::size_t level(std::int64_t depth);

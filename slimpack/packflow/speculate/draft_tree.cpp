@@ -8,7 +8,7 @@
 namespace slimpack {
 namespace {
 
-/// A head may say what is no number. Then nothing speaks for the guess.
+/// A head's answer may be no number. Then nothing speaks for the guess.
 double sound(double log_p) {
   return std::isnan(log_p) ? -std::numeric_limits<double>::infinity() : log_p;
 }

@@ -8,7 +8,7 @@
 
 namespace slimpack {
 
-/// Which drafts made a guess.
+/// The drafts that made a guess.
 enum class Guesser : std::uint8_t { kHead, kNgrams, kBoth };
 inline constexpr std::size_t kGuessers = 3;
 
@@ -28,7 +28,7 @@ struct DraftTree {
   explicit DraftTree(std::int64_t token);
 
   [[nodiscard]] std::size_t size() const { return tokens.size(); }  ///< rows
-  /// Of the guess of a row from 1 on, given the row before it.
+  /// The log-probability of the guess of a row from 1 on, given the row before it.
   [[nodiscard]] double conditional_log_probability(std::size_t row) const;
   /// Appends a guess after a row, whose probability given that row is exp(log_p). Returns its row.
   std::int32_t add(std::int32_t parent, std::int64_t token, double log_p,
@@ -37,8 +37,8 @@ struct DraftTree {
   /// draft's. Cost: O(rows).
   void join(std::int32_t row, double log_p, std::int32_t rank = 0);
 
-  /// The tree of the `rows` rows of highest worth; of equals the earlier one. Whole where it has no
-  /// more. REQUIRES: no row is worth more than its parent.
+  /// The tree of the `rows` rows of highest worth, the earlier of equal ones; the whole tree where
+  /// it has no more rows. REQUIRES: no row is worth more than its parent.
   [[nodiscard]] DraftTree best(std::span<const double> worth, std::int64_t rows) const;
   /// best() by the draft's own probability.
   [[nodiscard]] DraftTree likeliest(std::int64_t rows) const { return best(log_probability, rows); }

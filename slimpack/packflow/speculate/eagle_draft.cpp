@@ -89,7 +89,7 @@ class EagleDraft final : public Draft {
   RowBuffer<Input> pair_T2H_;
 };
 
-/// fc of features that are normed where the head does so.
+/// fc of features, which are normed first where the head norms them.
 template <class Input>
 at::Tensor EagleDraft<Input>::combined(const at::Tensor& features) {
   const std::int64_t rows = features.size(0), width = head_.target_hidden_size;
@@ -162,12 +162,13 @@ void EagleDraft<Input>::learn(std::span<const std::int64_t> tokens, const at::Te
   const auto after = waiting_features_.empty() ? tokens.subspan(1) : tokens;
   waiting_features_.push_back(features);
   waiting_tokens_.insert(waiting_tokens_.end(), after.begin(), after.end());
-  // The few rows of a verification run with guess()'s. Those of a prompt take memory.
+  // The few rows of a verification run with guess()'s. Rows of a prompt would take memory until
+  // then.
   constexpr std::size_t kFewRows = 64;
   if (waiting_tokens_.size() > kFewRows) (void)run_waiting();
 }
 
-/// What the rows after these take for g.
+/// The g of the rows that follow these: the head's output, normed where the head norms it.
 template <class Input>
 at::Tensor EagleDraft<Input>::next_g(const at::Tensor& out_TH) const {
   if (!head_.norm_output) return out_TH;
@@ -262,7 +263,7 @@ class TreeRows {
       sources_.push_back(parent + 1);
     }
   }
-  /// Of the rows that were added last.
+  /// The tokens of the rows that were added last. g_TH() and own() are of the same rows.
   [[nodiscard]] const std::vector<std::int64_t>& tokens() const { return tokens_; }
   [[nodiscard]] at::Tensor g_TH() const { return g_TH_.index_select(0, at::tensor(sources_)); }
   [[nodiscard]] OwnKeys own() const {

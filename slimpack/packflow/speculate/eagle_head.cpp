@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kFeatures = 3;
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
 
-/// What config.json says.
+/// The contents of config.json.
 struct HeadConfig {
   EagleHead head;  ///< without weights
   std::int64_t target_vocabulary = 0;
@@ -133,7 +133,7 @@ void require_tensors(const NamedTensors& tensors, const HeadConfig& config,
   }
 }
 
-/// By guess the target's token: d2t holds what is to be added.
+/// The target's token of each guess: d2t holds the number to be added.
 std::vector<std::int64_t> target_tokens(const at::Tensor& d2t, std::int64_t vocabulary,
                                         const fs::path& folder) {
   const at::Tensor added = d2t.to(at::kLong).contiguous();

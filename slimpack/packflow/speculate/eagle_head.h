@@ -35,8 +35,8 @@ struct EagleHead {
 };
 
 /// A head in EAGLE-3's own form: config.json and model.safetensors with tensors named `midlayer.…`
-/// (`slimpack draft convert` makes it of other forms). Throws InvalidInput for what is no such, and
-/// for a head of another target.
+/// (`slimpack draft convert` makes it of other forms). Throws InvalidInput for a folder without
+/// such a head, and for a head of another target.
 [[nodiscard]] EagleHead load_eagle_head(const std::filesystem::path& folder,
                                         const LanguageModel& target);
 

@@ -14,8 +14,8 @@
 
 namespace slimpack {
 
-/// Of a tree whose best path was right to its end. The best path leads to the likeliest row of the
-/// last level.
+/// A record of a tree whose best path was right to its end. The best path leads to the likeliest
+/// row of the last level.
 struct EntropyRecord {
   double entropy = 0;     ///< sum over the path's levels of DraftTree::entropy, nats
   std::int64_t rank = 0;  ///< of its last row among the verified ones by probability, from 1 on
@@ -40,15 +40,15 @@ struct EntropyBins {
 [[nodiscard]] std::array<double, EntropyBins::kBins - 1> fit_entropy_bins(
     std::span<const EntropyRecord> records);
 
-/// What the bins are called beside a draft head.
+/// The name of the file of bins beside a draft head.
 inline constexpr const char* kEntropyBinsFile = "heterospec.json";
 
 [[nodiscard]] std::string entropy_bins_to_json(const EntropyBins& bins);
-/// Throws InvalidInput, which names `origin`, for what is no such text.
+/// Reads such a text. Throws InvalidInput, which names `origin`, for any other text.
 [[nodiscard]] EntropyBins entropy_bins_from_json(std::string_view text, std::string_view origin);
 
 void write_entropy_bins(const EntropyBins& bins, const std::filesystem::path& file);
-/// Throws InvalidInput for what is no such file.
+/// Reads such a file. Throws InvalidInput for any other file.
 [[nodiscard]] EntropyBins read_entropy_bins(const std::filesystem::path& file);
 
 }  // namespace slimpack

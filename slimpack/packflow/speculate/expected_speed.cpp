@@ -10,7 +10,7 @@
 namespace slimpack {
 namespace {
 
-/// Of each pass to the one after it.
+/// The weight that a continuation's figures keep from each pass to the one after it.
 constexpr double kSpeedDecay = 127.0 / 128;
 /// The account, in plain passes: at first, at most, and what comes in each pass.
 constexpr double kFirstCredit = 2, kMostCredit = 16, kIncome = 0.01;
@@ -135,8 +135,8 @@ bool ExpectedSpeedTree::deeper(const DraftTree& tree, std::int64_t depth) {
   if (depth == 0) begin_pass(tree);
   end_level(tree);
   if (depth == 0 ? !guesses_ : depth >= std::min(most_.depth, 2 * longest_ + 1)) return false;
-  // The first level is made in any case, so that it is known what it brings, unless there are
-  // guesses without it.
+  // The first level is made in any case, so that its worth is known, unless another draft has made
+  // guesses.
   if (choose_parents(open_parents(tree, depth), depth) <= 0 && tree.size() > 1) return false;
   asked_ = depth + 1;
   return true;

@@ -2,7 +2,7 @@
 // these were right.
 //
 // 1. Each guess gets the probability that it is right: that of its parent times what Acceptance
-//    makes of the draft's. Of the guesses after a row at most one is right. The expected tokens of
+//    makes of the draft's. At most one of the guesses after a row is right. The expected tokens of
 //    a pass are 1 + the sum over the verified rows.
 // 2. A second is worth R tokens, the speed of late. The draft guesses another level, after as many
 //    rows of the last one as pay, as long as the tokens that levels like it brought are worth more
@@ -13,7 +13,7 @@
 // 4. An account holds what guessing won over plain decoding or lost to it. Without credit nothing
 //    is guessed. A hundredth of plain decoding's time comes in each pass, for another try.
 //
-// By 4 text that no draft suits costs a hundredth, and a bounded start.
+// By step 4, text that no draft suits costs a hundredth, and a bounded start.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@
 
 namespace slimpack {
 
-/// Measures by itself, between the calls of a pass. Which trees it makes depends on these times;
-/// what they are verified to be does not.
+/// Measures by itself, between the calls of a pass. The trees that it makes depend on these times;
+/// the tokens that verification accepts do not.
 class ExpectedSpeedTree final : public TreeRule {
  public:
   using Clock = std::function<Nanos()>;
@@ -45,15 +45,15 @@ class ExpectedSpeedTree final : public TreeRule {
   void learn(const DraftTree& verified, std::span<const std::int32_t> path) override;
 
  private:
-  /// What levels of a depth brought to the rows that they followed, of late: where none was asked
-  /// for, it becomes what it was at first, so that another one is tried.
+  /// The worth that levels of one depth lately had for the rows that they followed. In passes that
+  /// ask for no such level it returns to its first value, so that a level is tried again.
   struct Continuation {
     double parents = 1;  ///< the sum of open_parents() that were followed
     double worth = 0.7;  ///< expected right guesses, less what their rows cost
 
     void forget();
   };
-  /// How many of some rows pay, and what they are worth: tokens − R · seconds, row 0 not counted.
+  /// How many of some rows pay, and their worth: tokens − R · seconds, row 0 not counted.
   struct Choice {
     std::int64_t rows = 1;
     double worth = 0;
@@ -64,15 +64,16 @@ class ExpectedSpeedTree final : public TreeRule {
   /// Measures the level that the draft was told to make, and rates its rows.
   void end_level(const DraftTree& tree);
   void rate(const DraftTree& tree);
-  /// Of the rows of the last level that the next one may follow: how likely it is that each is
-  /// right and that no guess after it is. Descending.
+  /// The probabilities that a row of the last level is right and that no guess after it is, for the
+  /// rows that the next level may follow. Descending.
   [[nodiscard]] std::vector<double> open_parents(const DraftTree& tree, std::int64_t depth) const;
-  /// Chooses how many of them to follow; what the level is then worth, less its time.
+  /// Chooses how many of the `open` rows to follow. Returns the worth of that level, less its time.
   double choose_parents(const std::vector<double>& open, std::int64_t depth);
   [[nodiscard]] Choice best_choice() const;
   [[nodiscard]] Continuation& continuation(std::int64_t depth);
-  /// Of the level after `depth` ones, which follows so many rows. A level's time grows with its
-  /// rows as a verification's does. That of the first level, until there was another.
+  /// The seconds of the level after `depth` levels, which follows so many rows. A level's time
+  /// grows with its rows as a verification's does. Until there was another level, it is the first
+  /// one's time.
   [[nodiscard]] double level_seconds(std::int64_t depth, std::int64_t parents) const;
 
   TreeSize most_;

@@ -21,7 +21,7 @@ std::size_t common_run(std::span<const std::int64_t> tokens, std::size_t end) {
   return run;
 }
 
-/// Where what followed the longest run begins, latest first, at most `most` places.
+/// The places that follow the longest run, latest first, at most `most` of them.
 std::vector<std::size_t> continuations(std::span<const std::int64_t> tokens, std::size_t most) {
   std::vector<std::size_t> places;
   std::size_t longest = kShortestRun;

@@ -17,8 +17,8 @@ class NgramDraft final : public Draft {
   void learn(std::span<const std::int64_t> tokens, const at::Tensor& features) override;
 
   /// Up to width() continuations of the latest places where the longest run of last tokens stood
-  /// before. Of n places where the run stood a share s goes on with a guess: its probability is
-  /// s · n / (n + 1). Cost: O(tokens).
+  /// before. If the run stood at n places and a share s of them goes on with a guess, the guess has
+  /// the probability s · n / (n + 1). Cost: O(tokens).
   /// REQUIRES: the tree has row 0 alone.
   void guess(DraftTree& tree, TreeRule& rule) override;
 

@@ -16,7 +16,7 @@
 
 namespace slimpack {
 
-/// What speculation did.
+/// Figures of a speculation: passes, rows, right guesses and times.
 struct SpeculationFigures {
   std::int64_t passes = 0;  ///< verifications
   std::int64_t rows = 0;    ///< verified

@@ -41,7 +41,7 @@ class TreeRule {
   [[nodiscard]] virtual bool deeper(const DraftTree& tree, std::int64_t depth) = 0;
   /// The part of the tree that the model verifies; row 0 alone = no guess.
   [[nodiscard]] virtual DraftTree verified(const DraftTree& tree) = 0;
-  /// Told of a verified tree and the rows of it that were right, from row 0 on, by depth.
+  /// Learns from a verified tree and the rows of it that were right, from row 0 on, by depth.
   virtual void learn(const DraftTree& verified, std::span<const std::int32_t> path) = 0;
 };
 

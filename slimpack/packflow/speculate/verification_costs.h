@@ -1,4 +1,4 @@
-// What a verification costs by its rows: measured at first, then followed as text grows.
+// The seconds of a verification by its rows: measured at first, then followed as text grows.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ class VerificationCosts {
   /// Linear between measured numbers of rows and beyond the last; never less than fewer rows take.
   [[nodiscard]] double seconds(std::int64_t rows) const;
 
-  /// Told of one more measurement. Moves the measured points beside it towards it, and all others
-  /// a little, since a longer sequence costs whatever runs more. One that is far off counts as a
-  /// quarter off, so that a pass that was interrupted does little harm.
+  /// Learns from one more measurement. Moves the measured points beside it towards it, and all
+  /// others a little, since a longer sequence costs whatever runs more. A measurement that is far
+  /// off counts as a quarter off, so that a pass that was interrupted does little harm.
   void observe(std::int64_t rows, double seconds);
 
  private:
-  /// Of rows: the measured point at or before it that is not the last, and how far it is from there
-  /// to the next one.
+  /// The place of so many rows among the measured points: the last point at or before it that is
+  /// not the last of all, and the share of the way from there to the next point.
   struct Place {
     std::size_t point;
     double share;

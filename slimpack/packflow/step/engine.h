@@ -66,12 +66,13 @@ class Engine {
   using RankWork = std::function<void(std::int32_t rank, Communicator&, RankClock&)>;
   void on_ranks(const RankWork& work);
 
-  /// Of the rank's stages, in their order. REQUIRES: a rank of this process.
+  /// The parameters of the rank's stages, in the order of the stages. REQUIRES: a rank of this
+  /// process.
   [[nodiscard]] std::span<StageParameters> parameters(std::int32_t rank);
   [[nodiscard]] const EngineOptions& options() const { return options_; }
-  /// The attention kernel of its ranks.
+  /// The attention kernel of the engine's ranks.
   [[nodiscard]] const KernelChoice& attention_kernel() const { return attention_kernel_; }
-  /// That this process runs, ascending.
+  /// The ranks that this process runs, ascending.
   [[nodiscard]] const std::vector<std::int32_t>& ranks() const { return ranks_; }
 
  private:

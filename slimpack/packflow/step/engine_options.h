@@ -39,11 +39,12 @@ struct EngineOptions {
   bool pin_threads = false;
   ClockKind clock = ClockKind::kWall;
   CpCommType cp_comm_type = CpCommType::kDirect;  ///< between replicas that share MicroPacks
-  /// Over which messages of threads travel; nullopt: they take no time. REQUIRES: virtual time.
+  /// The links over which messages of threads travel; nullopt: they take no time. REQUIRES: virtual
+  /// time.
   std::optional<LinkUse> links = std::nullopt;
   at::Device device = at::Device(at::kCPU);  ///< of all ranks of this process
   bool deterministic = true;                 ///< the device computes the same bits in every run
-  /// Which of the ranks are threads of this process; null = all. Outlives the engine.
+  /// Says which of the ranks are threads of this process; null = all. Outlives the engine.
   JobProcess* process = nullptr;
   /// Asked on the ranks' threads before every action and every layer; true ends the step with
   /// Interrupted. Ignored where `process` is set: several processes agree on a stop between steps.

@@ -13,12 +13,12 @@ namespace slimpack {
 
 class RankExchanges {
  public:
-  /// Those of `exchanges`, which are of the replica, that have an action of pipeline rank `rank`.
-  /// The communicator must outlive it.
+  /// Keeps the exchanges that have an action of pipeline rank `rank`. `exchanges`: those of the
+  /// replica. The communicator must outlive the object.
   RankExchanges(std::span<const ContextExchange> exchanges, const PackPlan& packs,
                 const StageLayout& layout, std::int32_t rank, Communicator& communicator);
 
-  /// Null: the action has none.
+  /// The action's exchange; null if it has none.
   [[nodiscard]] const AttentionExchange* of(const Action& action) const {
     const auto it = exchanges_.find(action);
     return it == exchanges_.end() ? nullptr : &it->second;

@@ -10,7 +10,7 @@
 namespace slimpack {
 namespace {
 
-/// What every member tells all others.
+/// The record of a step's end that every member sends to all others.
 struct RankEnd {
   Bytes peak_activation;
   UpdateOutcome update;

@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// What came of a step's update.
+/// The outcome of a step's update.
 enum class UpdateOutcome : std::uint8_t {
   kNone,       ///< none was asked for
   kMade,       ///< parameters are updated, and finite
@@ -27,7 +27,7 @@ struct RankResult {
   Bytes peak_activation;
 };
 
-/// What all members of a group have measured and found.
+/// Measurements and outcomes of all members of a group.
 struct AllRanks {
   /// The spans, samples and peaks of all members by index, at the first of them; elsewhere none.
   Timeline timeline;

@@ -56,7 +56,8 @@ class RankRunner {
     record_.end_actions();
     finish();
     record_.read(result_, rank_.communicator.waited_inputs());
-    // Only now, so that the host does not wait for the device before the step's last reductions.
+    // The result is asked for only now, so that the host does not wait for the device before the
+    // step's last reductions.
     if (finite_.defined() && !finite_.item<bool>()) result_.update = UpdateOutcome::kNotFinite;
     return std::move(result_);
   }
@@ -97,7 +98,8 @@ class RankRunner {
   }
   [[nodiscard]] std::size_t stages() const { return static_cast<std::size_t>(grid_.stages()); }
 
-  /// What comes from the neighbouring stage: the rows whose hidden states the rank holds.
+  /// The form of a message from the neighbouring stage: the rows whose hidden states the rank
+  /// holds.
   [[nodiscard]] MessageForm form_of(const MicroPack& pack) const {
     const RowHolder holder = rank_.stages.front().place().holder;
     const PackShare held(pack, holder.replica);

@@ -17,7 +17,7 @@
 
 namespace slimpack {
 
-/// What a rank's part of a step needs. References outlive the call.
+/// The inputs of a rank's part of a step. References outlive the call.
 struct RankStep {
   const EngineOptions& options;
   std::int32_t rank;

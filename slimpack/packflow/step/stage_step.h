@@ -115,7 +115,7 @@ class StageStep {
   }
   [[nodiscard]] HeadResult run_head(PackId backward, const TensorRows& rows);
   void keep_head_inputs(PackId forward, at::Tensor x_TH);
-  /// What all layers of an action need, made once.
+  /// The inputs that all layers of an action need, made once.
   struct ActionInput {
     const PackInputs& of_pack;
     const TensorRows& rows;

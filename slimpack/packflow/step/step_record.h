@@ -25,7 +25,7 @@ class StepRecord {
   StepRecord(std::int32_t rank, const RankClock& clock, RankMemory memory, Bytes resident,
              std::size_t spans);
 
-  /// Runs `work` of one of the rank's stages and records it. Of work on a device, the span is the
+  /// Runs `work` of one of the rank's stages and records it. The span of work on a device is the
   /// device's.
   template <class Work>
   void timed(SpanKind kind, PackId pack, std::int32_t local_stage, Work work) {
@@ -33,19 +33,19 @@ class StepRecord {
     work();
     spans_.push_back({kind, pack, local_stage, std::move(begin), clock_.moment()});
   }
-  /// The same, of no MicroPack.
+  /// Runs and records `work` that belongs to no MicroPack.
   template <class Work>
   void timed(SpanKind kind, Work work) {
     timed(kind, PackId(-1), 0, std::move(work));
   }
 
-  /// The rank has the action's input.
+  /// Tells the record that the rank has the action's input.
   void begin_action();
   /// Notes what the rank holds at the end of an action. The host waits for the action before it: it
   /// runs ahead of the device by one action, so that the device always has work, and no further, so
   /// that memory that two queues use comes back in time.
   void end_action();
-  /// What is allocated from now on is no activation.
+  /// Ends the actions: memory that is allocated from now on is no activation.
   void end_actions();
 
   /// Waits for the device and adds spans and memory to the result. `inputs`: those that the memory

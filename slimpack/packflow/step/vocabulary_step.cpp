@@ -21,7 +21,7 @@ VocabularyStep::VocabularyStep(const Decoder& shape, const RankGrid& grid, const
       group_(communicator.vocabulary()),
       tensor_(grid.tensor > 1 ? &communicator.tensor() : nullptr),
       pipeline_(communicator.pipeline()) {
-  // The same on all ranks, which compute logits in the same blocks of rows.
+  // The share is the same on all ranks, which compute logits in the same blocks of rows.
   shape_.vocab_size = share_of(shape.vocab_size, group_.size());
 }
 

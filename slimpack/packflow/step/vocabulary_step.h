@@ -20,8 +20,8 @@ namespace slimpack {
 
 /// All ranks of a pipeline make the same calls in the same order: each has a part of the words.
 /// Hidden states lie with the first stage's ranks or with the last one's; the other ranks give and
-/// get tensors without rows. What E, H and G hand over to F and B, or get from B, waits here.
-/// Borrows everything. Not thread-safe.
+/// get tensors without rows. Tensors that E, H and G hand over to F and B, or get from B, wait
+/// here. Borrows everything. Not thread-safe.
 class VocabularyStep {
  public:
   /// `shape` is the whole model's, `stages` the rank's.
@@ -31,7 +31,7 @@ class VocabularyStep {
 
   /// E: looks up the tokens of a forward MicroPack.
   void embed(PackId forward);
-  /// What E has found, on the first stage's ranks.
+  /// The embeddings that embed() has found, on the first stage's ranks.
   [[nodiscard]] at::Tensor take_embedded(PackId forward) { return take(embedded_, forward); }
 
   /// H: loss and gradients of a backward MicroPack. `x_TH`: the head's inputs on the last stage's

@@ -20,11 +20,11 @@
 
 namespace slimpack {
 
-/// By tensor of LayerRows: what lies end to end in it.
+/// The tensors that lie end to end in each tensor of LayerRows.
 using RowParts = std::array<std::vector<at::Tensor>, LayerRows::kTensors>;
 
-/// Of one rank, on whose thread all calls are made. At most one layer's rows are on their way out
-/// at any time, and one layer's back.
+/// Moves the rows of one rank, on whose thread all calls are made. At most one layer's rows are on
+/// their way out at any time, and one layer's back.
 class HostRows {
  public:
   /// REQUIRES: a device that has queues, no CPU.

@@ -17,8 +17,8 @@
 namespace slimpack {
 
 /// Keys and values of one stage during one step, per layer and sequence, each allocated once at
-/// full length; whole sequences that are written and freed together share one tensor. Of a merged
-/// sequence only the rank's share (plan/row_share.h); "slice" means that share here. Slices of
+/// full length; whole sequences that are written and freed together share one tensor. A merged
+/// sequence has only the rank's share here (plan/row_share.h); "slice" means that share. Slices of
 /// which the rank holds nothing are passed over. K/V live from the first forward slice of their
 /// sequence to its last backward slice, or, where no backward comes, to its last forward slice; the
 /// gradient accumulators only while a sequence is between its backward slices.
@@ -40,7 +40,8 @@ class KvStore {
 
   /// Keys and values of the tokens before slice.end: views.
   [[nodiscard]] KeysValues upto(std::size_t layer, const Slice& slice) const;
-  /// Those of several slices, one below the other: views where they lie so, else a copy.
+  /// Keys and values of several slices, those of one below those of another: views where they lie
+  /// so, else a copy.
   [[nodiscard]] KeysValues upto(std::size_t layer, std::span<const Slice> slices) const;
 
   /// The accumulated gradient of the whole sequence for a slice that runs backward now; opened with
@@ -66,7 +67,7 @@ class KvStore {
     std::int64_t row = 0;  ///< its first there
     KeysValues gradient;
   };
-  /// Of the first slices, how many share a tensor: 0 if the first is no whole sequence.
+  /// How many of the first slices share a tensor: 0 if the first is no whole sequence.
   [[nodiscard]] std::size_t sharing(std::span<const Slice> slices) const;
   void write_slice(std::size_t layer, const Slice& slice, const KeysValues& kv);
   [[nodiscard]] bool is_last(const Slice& slice) const;  ///< of its sequence

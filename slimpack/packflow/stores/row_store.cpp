@@ -10,7 +10,7 @@
 namespace slimpack {
 namespace {
 
-/// By backward pack, of the part of what the holder's replica has that `part` selects.
+/// The segments of each backward pack, in the part of the replica's rows that `part` selects.
 template <class Part>
 std::vector<std::vector<RowSegment>> segments_of(const PackPlan& packs, Part part,
                                                  const RowHolder& holder) {

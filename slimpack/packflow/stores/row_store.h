@@ -35,7 +35,7 @@ class RowStore {
   RowStore(const PackPlan& packs, std::size_t layers, const RowHolder& holder = {},
            std::vector<bool> offloads = {});
 
-  /// Keeps the rows of a forward MicroPack. Those that are offloaded leave the device with the next
+  /// Keeps the rows of a forward MicroPack. Rows that are offloaded leave the device with the next
   /// put or settle. REQUIRES: not kept before.
   void put(PackId forward, std::size_t layer, LayerRows rows);
 

@@ -95,7 +95,7 @@ template <class T>
 class RowOperators : public ::testing::Test {};
 TYPED_TEST_SUITE(RowOperators, Types);
 
-/// What rounding results to the type allows.
+/// The error that rounding results to the type allows.
 template <class T>
 double tolerance() {
   return std::is_same_v<T, double> ? 1e-14 : std::is_same_v<T, float> ? 1e-6 : 5e-3;

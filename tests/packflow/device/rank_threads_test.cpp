@@ -44,7 +44,7 @@ TEST(RankThreads, ArePinnedToTheProcessorsThatTheProcessMayUse) {
   threads.run([&](std::int32_t rank) {
     const int own = usable.at(static_cast<std::size_t>(rank) % usable.size());
     EXPECT_EQ(usable_processors(), std::vector<int>{own});
-    // As a process that `taskset` holds to one processor of many.
+    // A process that `taskset` holds to one processor of many counts one, too.
     EXPECT_EQ(processors(), 1);
   });
 }

@@ -48,7 +48,7 @@ TEST(WorkMark, LetsAnotherQueueWaitAndNotTheHost) {
 }
 
 TEST(WorkMark, WithoutItQueuesRaceOnThePretendedDevice) {
-  // What the tests of ranks rely on.
+  // The tests of ranks rely on these errors.
   at::Tensor given;
   on_own_queue([&] { given = at::ones({3}, kPretended); });
   on_own_queue([&] { EXPECT_ANY_THROW(static_cast<void>(given + given)); });

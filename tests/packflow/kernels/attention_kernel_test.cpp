@@ -107,7 +107,7 @@ void backward_stand_in(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   const auto row_major = [&](const at::Tensor& t) { return call.batched ? t.squeeze(0) : t; };
   call.a.dout = row_major(i[0].toTensor());
   const Everything r = call.run();
-  // What backward is given of forward is what forward gave.
+  // Backward is given the very results of forward.
   TORCH_CHECK(i[5].toTensor().is_contiguous());
   TORCH_CHECK(relative_error(row_major(i[5].toTensor()), heads_first(r.lse)) < kBound);
   TORCH_CHECK(relative_error(row_major(i[4].toTensor()), r.out) < kBound);

@@ -15,7 +15,7 @@ using slimpack::testing::random_attention;
 using slimpack::testing::random_cuts;
 using slimpack::testing::relative_error;
 
-/// Of a whole sequence: query t sees keys 0 to t.
+/// Attention of a whole sequence: query t sees keys 0 to t.
 Everything naive(const Attention& a) {
   return by_definition(a, [](std::int64_t t) { return t + 1; });
 }

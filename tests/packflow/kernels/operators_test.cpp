@@ -168,7 +168,7 @@ TEST(Linear, SumsBf16GradientsInFp32) {
   EXPECT_EQ(bias.gradient.item<double>(), 1027);
 }
 
-/// Of bf16 numbers: products of two have 16 bits, so fp64 sums them exactly here.
+/// The gradient of bf16 numbers. Products of two have 16 bits, so fp64 sums them exactly here.
 at::Tensor exact_gradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
   return at::mm(dy_TO.to(at::kDouble).t(), x_TI.to(at::kDouble));
 }

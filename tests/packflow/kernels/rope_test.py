@@ -15,7 +15,7 @@ BUILD = Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
 PROGRAM = BUILD / "tests" / "packflow" / "rope_program"
 SIZES = dict(hidden_size=256, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
              vocab_size=97, max_position_embeddings=1024)
-# Of published models, the last with an example's values of Qwen2.5's model card.
+# Scalings of published models, the last with an example's values of Qwen2.5's model card.
 PUBLISHED = {
     "Llama-3.1": (dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0,
                        high_freq_factor=4.0, original_max_position_embeddings=8192), 131072),
@@ -57,7 +57,7 @@ def test_frequencies_are_those_of_transformers_to_the_bit(tmp_path, name, spelli
     factor, inverse = rope_of(tmp_path / "config.json")
     assert factor == theirs.attention_scaling
     assert inverse == theirs.inv_freq.double().tolist()
-    # The same formulas in fp64 differ by roundings of fp32 alone.
+    # In fp64 the same formulas differ by roundings of fp32 alone.
     factor, inverse = rope_of(tmp_path / "config.json", "fp64")
     assert factor == theirs.attention_scaling
     torch.testing.assert_close(torch.tensor(inverse, dtype=torch.float64), theirs.inv_freq.double(),

@@ -78,7 +78,7 @@ void expect_predicted(PromptQuestion question) {
   EXPECT_LT(error_of(predicted.total(), peak), kAllowed)
       << to_string(question.dtype) << ": predicted " << predicted.total().count() << " of "
       << peak.count();
-  // Of what a prompt adds to the weights, too.
+  // The bytes that a prompt adds to the weights are predicted, too.
   EXPECT_LT(error_of(predicted.total() - predicted.weights, peak - predicted.weights), kAllowed);
 }
 

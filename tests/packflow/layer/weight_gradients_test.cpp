@@ -109,7 +109,7 @@ TEST(WeightGradients, KeepNothingAliveButTheOperandsUntilTheyRun) {
   dy_TO.reset();
   x_TI.reset();
   EXPECT_EQ(held(), 5 * 5 * 8);
-  // What is alone in its storage, a view of all of it too, is kept as it is.
+  // A tensor that is alone in its storage is kept as it is, and so is a view of all of it.
   at::Tensor whole_TO = random_tensor(rng, {5, 2}), whole_TI = random_tensor(rng, {5, 3});
   const std::int64_t both = held();
   later.add({whole_TO, whole_TI.narrow(0, 0, 5), nullptr, &map.weight_OI, &map.bias_O}, alone(),

@@ -161,7 +161,7 @@ TEST(JobProfile, MeasuresBetweenTheRanksOfTheJob) {
     ASSERT_EQ(cost.merge.size(), 1U);
     // Merging is never free: it takes time for each MicroPack, for what travels, or for both.
     EXPECT_GT(cost.merge[0].forward.per_pack + cost.merge[0].forward_travel.per_query, 0);
-    // All ranks agree on what is a mean of all.
+    // All ranks agree on figures that are a mean of all.
     EXPECT_EQ(cost.forward, costs[0].forward);
     EXPECT_EQ(cost.transfer_latency, costs[0].transfer_latency);
     EXPECT_EQ(cost.merge, costs[0].merge);

@@ -43,7 +43,7 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
     EXPECT_GT(cost.elementwise.per_pack + cost.elementwise.per_token, 0);
     EXPECT_LE(cost.elementwise.per_pack, cost.backward.per_pack);
     EXPECT_LE(cost.elementwise.per_token, cost.backward.per_token);
-    // So does putting weight gradients off.
+    // Putting weight gradients off saves something, too, and no more than backward takes.
     EXPECT_GT(cost.weight_gradient.per_pack + cost.weight_gradient.per_token, 0);
     EXPECT_LE(cost.weight_gradient.per_pack, cost.backward.per_pack);
     EXPECT_LE(cost.weight_gradient.per_token, cost.backward.per_token);
@@ -55,7 +55,7 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
 }
 
 TEST(Profile, MeasuresOnAsManyRanksAsThereCanBeThreads) {
-  // Of 100 ranks, tp 3, 63 are whole stages within the 64 that one process can run.
+  // With tp 3, 63 of 100 ranks are whole stages within the 64 that one process can run.
   ProfileOptions options = small_profile(Tokens(64));
   options.ranks = 100;
   options.tp = 3;

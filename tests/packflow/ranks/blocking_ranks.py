@@ -1,5 +1,5 @@
-"""What ranks do on the stand-in for NCCL in tests: sends and receives by hand. Each returns whether
-all of it ended, or the message of the hang."""
+"""Tests' ranks on the stand-in for NCCL, which send and receive by hand. Each returns whether all
+of it ended, or the message of the hang."""
 
 import datetime
 import time

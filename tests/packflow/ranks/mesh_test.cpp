@@ -55,7 +55,8 @@ TEST(Mesh, OfAThousandMembersNeedsFewConnections) {
       for (std::int32_t k = mesh.own.begin; k < mesh.own.end; ++k) others.insert(k);
       most = std::max(most, others.size() - 1);
     }
-    // Of 1,024: 31 in the block of 32 and 31 blocks. A shorter block serves more places.
+    // A member of 1,024 talks to 31 in its block of 32 and to 31 blocks. A shorter block serves
+    // more places.
     EXPECT_LE(most, 3 * std::sqrt(n)) << n;
     if (n == 1024) {
       EXPECT_EQ(most, 62U);

@@ -31,7 +31,8 @@ void on_processes(std::int32_t size, Mail& mail, const Work& work, std::int32_t 
     });
 }
 
-/// The same where groups of `in_node` members sum gradients first.
+/// Runs work(collective, member) for all members where groups of `in_node` members sum gradients
+/// first.
 template <class Work>
 void on_nodes(std::int32_t size, std::int32_t in_node, const Work& work) {
   Mail all_mail;
@@ -59,7 +60,7 @@ void on_nodes(std::int32_t size, std::int32_t in_node, const Work& work) {
   EXPECT_TRUE(std::ranges::all_of(across_mail, &Mail::empty));
 }
 
-/// The same on ranks that are threads.
+/// Runs work(collective, member) for all members, which are threads of one process.
 template <class Work>
 void on_threads(std::int32_t size, const Work& work) {
   ThreadWorld world({.replicas = size}, 1);
@@ -73,8 +74,8 @@ void on_threads(std::int32_t size, const Work& work) {
     });
 }
 
-/// What a member gives: values whose sums differ in their last bits if they are added in another
-/// order.
+/// The values that a member gives. Their sums differ in their last bits if they are added in
+/// another order.
 at::Tensor values_of(std::int32_t member, std::int64_t size) {
   return at::sin(at::arange(size, at::kFloat) * (member + 1)) * std::exp(member % 5);
 }
@@ -83,7 +84,8 @@ class ProcessCollective : public ::testing::TestWithParam<std::int32_t> {};
 
 constexpr std::int64_t kElements = 50;  // less than one for each of the largest group's members
 
-/// Reductions of two tensors at a time and of a third one. By member, what it then has.
+/// Reduces two tensors at a time and then a third one. `out`: by member, the tensors that it then
+/// has.
 auto reducing(std::vector<at::Tensor>& out) {
   return [&out](Collective& group, std::int32_t m) {
     at::Tensor first_N = values_of(m, kElements), second_N = values_of(m + 7, kElements - 3);
@@ -243,7 +245,7 @@ TEST_P(ProcessCollective, ShiftsArriveWhateverNodesTheyAreRoutedOver) {
 
 TEST_P(ProcessCollective, GivesEachMemberWhatIsMeantForIt) {
   const std::int32_t size = GetParam();
-  // Of member `from` for member `to`: so many rows, each 1000 · from + to.
+  // Member `from` has so many rows for member `to`, each 1000 · from + to.
   const auto count = [](std::int32_t from, std::int32_t to) { return (from + 2 * to) % 4; };
   const auto work = [&](Collective& group, std::int32_t m) {
     std::vector<at::Tensor> given;

@@ -135,8 +135,8 @@ TEST(ProcessGroups, OfAThousandRanksAreFewForEach) {
   }
 }
 
-/// Those to which a rank connects if it uses all of its groups but the contexts, which shift only
-/// around their circle.
+/// The ranks to which a rank connects if it uses all of its groups but the contexts, which shift
+/// only around their circle.
 std::set<std::pair<GroupKind, std::int32_t>> partners(const RankGrid& grid, std::int32_t rank) {
   std::set<std::pair<GroupKind, std::int32_t>> out;
   for (const RankGroup& group : process_groups(grid, rank)) {

@@ -128,7 +128,7 @@ TEST(VirtualClock, NoMoreRanksComputeAtOnceThanThereAreProcessors) {
     static_cast<void>(world.communicator(1, clock)->receive(forward_to(1)));
   });
   EXPECT_TRUE(waits(late));
-  // One is done; the late rank computes, and while it waits for its message another one may.
+  // One rank is done; the late rank computes, and while it waits for its message another one may.
   computing.pop_back();
   auto other = std::async(std::launch::async, [&] {
     RankClock clock(ClockKind::kVirtual, Nanos(0), &turns);

@@ -103,7 +103,7 @@ TEST(BlockAttention, ShorterTypesAgreeWithinTheirPrecision) {
   std::vector<std::optional<KeptKeys>> kept;
   for (int n = 0; n < 4; ++n)
     kept.emplace_back(n % 2 == 0 ? random_columns(rng, queries) : random_blocks(rng, queries));
-  // Of fp32 24 bits, of bf16 8; a few roundings of inputs, weights and three merged results.
+  // fp32 has 24 bits, bf16 8; inputs, weights and three merged results are rounded a few times.
   for (const auto& [type, bound] : {std::pair{at::kFloat, 1e-5}, std::pair{at::kBFloat16, 5e-2}}) {
     Slice rounded = s;
     for (at::Tensor* x : {&rounded.q, &rounded.k, &rounded.v}) *x = x->to(type).to(at::kDouble);

@@ -159,8 +159,9 @@ TEST(SampledBlocks, EveryPairAtAChosenDistanceIsSeen) {
   s.q.fill_(0);  // a query weighs its keys equally, so near distances occur most often
   const QueryBlocks queries = s.blocks();
   const KeptKeys kept = chosen(SampledBlocks{900, 900, 1e-9, 0.5}, s, queries);
-  // Of 900·901/2 pairs with weights 1/(i + 1), distances below 256 hold Σ min(256, i + 1)/(i + 1)
-  // = 256 + 256·(H(900) − H(256)) = 577 of 900, those below 128 hold 377: two blocks are chosen.
+  // There are 900·901/2 pairs with weights 1/(i + 1). Distances below 256 hold
+  // Σ min(256, i + 1)/(i + 1) = 256 + 256·(H(900) − H(256)) = 577 of 900, those below 128 hold 377:
+  // two blocks are chosen.
   for (std::int64_t t = 0; t < 900; ++t)
     for (std::int64_t j = std::max<std::int64_t>(0, t - 255); j <= t; ++j)
       ASSERT_TRUE(sees(kept, queries, t, j)) << t << " " << j;

@@ -55,7 +55,7 @@ TEST(SparseAttention, WithAShareOfOneItIsDenseAttention) {
     }
 }
 
-/// What the method chooses for head n of a slice.
+/// The keys that the method chooses for head n of a slice.
 KeptKeys chosen(const SparseMethod& method, const Slice& s, const QueryBlocks& queries,
                 std::int64_t n) {
   const at::Tensor k_LD = s.k.select(1, n / (s.q.size(1) / s.k.size(1))).contiguous();
@@ -80,7 +80,7 @@ TEST(SparseAttention, ComputesAndReportsWhatTheMethodChooses) {
       const auto expected = masked_attention(s, seen);
       EXPECT_LT(relative_error(actual.out_TND, expected.out), kBound);
       EXPECT_LT((actual.lse_TN - expected.lse).abs().max().item<double>(), kBound);
-      // Of head 2: pairs one by one, and each query's share of the softmax.
+      // Counts for head 2: pairs one by one, and each query's share of the softmax.
       const Matrix p = weights(s, 2);
       double pairs = 0, least = 1, sum = 0;
       for (std::int64_t t = 0; t < queries; ++t) {

@@ -19,7 +19,7 @@ DraftTree small_tree() {
   return tree;
 }
 
-/// Of a guess with probability p at a depth.
+/// The probability of a guess at a depth whose draft's probability is p, by `acceptance`.
 double rated(const Acceptance& acceptance, double p, std::int64_t depth,
              Guesser guesser = Guesser::kHead) {
   DraftTree tree(0);
@@ -38,8 +38,8 @@ TEST(Acceptance, IsTheDraftsOwnProbabilityAtFirst) {
 TEST(Acceptance, CountsGuessesAfterRightRowsOnly) {
   Acceptance acceptance;
   acceptance.learn(small_tree(), std::vector<std::int32_t>{0});
-  // Of rows 1 and 2 0.6 and 0.3 were expected, none was right; row 3 says nothing. The factor of
-  // the bin at all depths is 2/(2 + 0.6), that at depth 1 has it as its prior.
+  // For rows 1 and 2, 0.6 and 0.3 were expected, and none was right; row 3 says nothing. The factor
+  // of the bin at all depths is 2/(2 + 0.6), that at depth 1 has it as its prior.
   const double all = 2 / 2.6;
   EXPECT_NEAR(rated(acceptance, 0.6, 1), 0.6 * 2 * all / 2.6, 1e-12);
   EXPECT_NEAR(rated(acceptance, 0.6, 2), 0.6 * all, 1e-12);
@@ -61,7 +61,7 @@ TEST(Acceptance, IsApartByWhoGuesses) {
   DraftTree tree(0);
   tree.add(0, 1, std::log(0.6), Guesser::kNgrams);
   acceptance.learn(tree, std::vector<std::int32_t>{0, 1});
-  // Of n-grams 0.6 were expected and 1 was right, at this depth and at all of them.
+  // For n-grams 0.6 were expected and 1 was right, at this depth and at all of them.
   const double all = (1 + 2.0) / (0.6 + 2);
   EXPECT_NEAR(rated(acceptance, 0.6, 1, Guesser::kNgrams), 0.6 * (1 + 2 * all) / (0.6 + 2), 1e-12);
   EXPECT_NEAR(rated(acceptance, 0.6, 1, Guesser::kHead), 0.6, 1e-12);

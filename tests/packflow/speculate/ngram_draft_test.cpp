@@ -86,7 +86,7 @@ TEST(NgramDraft, GuessesWhatFollowedTheLongestRunWhereItStoodBefore) {
     const auto learned = std::span(text).first(text.size() - 1);
     const std::size_t half = learned.size() / 2;
     draft.learn(learned.first(half), {});
-    // What it is told, forgets and is told again makes no difference.
+    // Tokens that it is told, forgets and is told again make no difference.
     draft.learn(learned.subspan(half), {});
     draft.go_back(static_cast<std::int64_t>(half));
     draft.learn(learned.subspan(half), {});

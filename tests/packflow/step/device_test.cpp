@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Device, EveryRecomputation, ::testing::ValuesIn(all_rec
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST(Device, ThePretendedOneRefusesTensorsOfTheCpu) {
-  // What the tests here rely on.
+  // The tests here rely on these errors.
   const at::Tensor there = at::ones({2, 2}, kPretended), here = at::ones({2, 2});
   EXPECT_ANY_THROW(static_cast<void>(at::mul(there, here)));
   EXPECT_ANY_THROW(static_cast<void>(at::mm(there, here)));
@@ -113,7 +113,8 @@ class AskedBetweenActions {
     by_rank_[std::this_thread::get_id()].push_back(pretended_calls_of_thread().asked);
   }
   [[nodiscard]] std::ptrdiff_t ranks() const { return std::ssize(by_rank_); }
-  /// But for a rank's first action: it has none before it.
+  /// The fewest questions before an action. A rank's first action does not count: it has none
+  /// before it.
   [[nodiscard]] std::int64_t least() const {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const auto& [rank, asked] : by_rank_)
@@ -148,7 +149,7 @@ TEST(Device, RanksHaveQueuesOfTheirOwnAndRunAheadOfThemByOneAction) {
   EXPECT_EQ(asked.ranks(), 2);
   EXPECT_EQ(asked.least(), 1);
   EXPECT_LE(after.synchronized - before.synchronized, actions_of(timeline) + kWaitsOfAStep);
-  // What comes from the other stage: one tensor for each MicroPack and pass.
+  // Each MicroPack and pass receives one tensor from the other stage.
   const auto& packs = step.packs();
   EXPECT_GE(after.kept - before.kept, std::ssize(packs.forward) + std::ssize(packs.backward));
 }

@@ -154,7 +154,7 @@ std::int64_t put_exchanges_in(ScheduledPlan& made) {
   return count;
 }
 
-/// As PackFlow once did: every rank posts all its receives before its first action.
+/// Makes every rank post all its receives before its first action, which PackFlow once did.
 void post_ahead(std::vector<LoweredSchedule>& lowered) {
   for (LoweredSchedule& replica : lowered)
     for (std::vector<Instruction>& instructions : replica.ranks)

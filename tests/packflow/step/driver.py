@@ -38,7 +38,7 @@ driver = StepDriver()
 
 
 def write_step(folder, model, sequences, plan, dtype, steps=0):
-    """What the driver reads: FOLDER/step.json, and the model beside it."""
+    """Writes the input of the driver: FOLDER/step.json, and the model beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(folder)
     state = {k: v.contiguous() for k, v in model.state_dict().items()}

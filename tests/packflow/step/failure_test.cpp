@@ -93,7 +93,7 @@ class FaultyJob {
   [[nodiscard]] Faults& faults() { return faults_; }
   [[nodiscard]] RankGrid grid() const { return options_.grid(); }
 
-  /// What a step with an update comes to, without any fault.
+  /// The places at which a step with an update can fail, counted without any fault.
   [[nodiscard]] Faults::Counts places() {
     Engine engine(options_);
     faults_.arm({});
@@ -127,7 +127,7 @@ class FaultyJob {
     EXPECT_EQ(next.gradient_norm, expected_.gradient_norm);
   }
 
-  /// So is the update: moments are untouched, too.
+  /// The update is sound as well: moments are untouched, too.
   void expect_sound_update() {
     EngineOptions options = run_.options(Dtype::kFp32);
     Engine sound(options);
@@ -240,7 +240,7 @@ TEST(Failure, AnywhereOnAnyRankEndsTheStepWithItsCauseAndTheEngineLivesOn) {
   EXPECT_EQ(seen, all_places());
 }
 
-// By the wall clock: in virtual time ranks take turns, and never all of them run at once.
+// The clock is the wall's: in virtual time ranks take turns, and never all of them run at once.
 TEST(Failure, OfAllRanksAtOnceEndsTheStepWithOneOfTheCauses) {
   Rng rng(2);
   const RandomRun run = run_on(rng, {2, 2, 2, ClockKind::kWall});

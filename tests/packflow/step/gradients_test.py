@@ -228,7 +228,7 @@ def test_fp64_gradients_of_ranks_that_exchange_attention_equal_autograd(seed, st
                                                                         tmp_path):
     grid = random_grid(seed, [g for g in GRIDS if g[0] > 1])
     family, sizes, sequences, plan = with_stages_per_rank(grid, stages_per_rank)
-    # Of several long documents some slice surely runs beside one with another prefix.
+    # With several long documents some slice surely runs beside one with another prefix.
     r = random.Random(seed)
     sequences += [[r.randrange(sizes["vocab_size"]) for _ in range(n)] for n in (120, 90, 150, 70)]
     plan.update(spread_vocabulary=spread, exchange_context=True)

@@ -21,7 +21,7 @@ using slimpack::testing::Ratios;
 constexpr Bounds kTwoPercent{0.98, 1.02};
 constexpr Bytes kLeast(std::int64_t{2} << 20);
 
-/// What is widest decides which moment holds most.
+/// The widest part of the model decides which moment holds most.
 enum class Widest : std::uint8_t { kAttention, kStates, kVocabulary };
 
 Decoder grid_shape(std::int64_t layers, bool qk_norm, Widest widest = Widest::kAttention) {
@@ -191,8 +191,8 @@ TEST(GridMemory, OfRanksThatShareTheVocabularyIsWithinTwoPercent) {
              "spread vocabulary");
 }
 
-// What comes back to a giver counts from the start of its attention, but may come at its end: on
-// two layers a stage that is up to 5% of a peak.
+// The rows that come back to a giver count from the start of its attention, but may come at its
+// end: on two layers a stage that is up to 5% of a peak.
 TEST(GridMemory, OfRanksThatExchangeAttentionIsAnUpperBound) {
   compare_on({{.pp = 2, .exchange_context = true},
               {.pp = 4, .exchange_context = true},
@@ -255,7 +255,7 @@ TEST(GridMemory, OfRandomStepsIsWithinTwoPercent) {
 }
 
 TEST(GridMemory, OfZonesIsAtMostWhatIsPredicted) {
-  // What zones hold while they take turns counts together (memory_model.h).
+  // The bytes that zones hold while they take turns count together (memory_model.h).
   constexpr Bounds kUpperBound{0.98, 1.2};
   Ratios ratios;
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {

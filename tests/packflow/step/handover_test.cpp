@@ -1,5 +1,5 @@
-// What ranks hand to each other stays as it was for as long as others may read it. Kernels read and
-// write where no race detector looks, so contents are compared.
+// Tensors that ranks hand to each other stay unchanged for as long as others may read them. Kernels
+// read and write where no race detector looks, so contents are compared.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -58,7 +58,7 @@ struct Ratios {
   }
 };
 
-/// What a ratio has to lie between.
+/// A ratio has to lie between these bounds.
 struct Bounds {
   double lowest, highest;
 };

@@ -103,7 +103,7 @@ TEST(Memory, PredictedPeaksAreThoseMeasuredInFp32) {
   compare_all(Dtype::kFp32);
 }
 
-/// What is computed again, of layers of one stage after the other: each policy everywhere, and
+/// Policies of recomputation, by layer of one stage after the other: each policy everywhere, and
 /// mixtures with the stronger one before or after the weaker one.
 std::vector<RecomputeByLayer> policies(std::int64_t layers, Rng& rng) {
   std::vector<RecomputeByLayer> all;

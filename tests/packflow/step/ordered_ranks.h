@@ -28,8 +28,8 @@ namespace slimpack::testing {
 /// attention both, run it together, and nobody runs anything else meanwhile.
 class OrderedRanks {
  public:
-  /// Of a plan and its schedules under a cost model, whose `tp` ranks share each stage. All must
-  /// outlive this.
+  /// Runs a plan and its schedules under a cost model, whose `tp` ranks share each stage. All must
+  /// outlive this object.
   OrderedRanks(const Costs& cost, const StepPlan& plan, std::span<const Schedule> schedules,
                const StepTokens& tokens)
       : plan_(plan),
@@ -170,7 +170,7 @@ class OrderedRanks {
     }
     if (ran_ahead_.contains(first)) return together;
     if (const std::optional<Action> partner = partner_of(first)) {
-      // It stays in the list: what it sends leaves when it ends.
+      // The partner's span stays in the list: its rows leave when it ends.
       const auto other = std::ranges::find_if(left, [&](const Span& span) {
         return place_of(span).replica == place_of(first).replica &&
                !is_joint(*pass_of(span.kind)) && action_of(span) == *partner;
@@ -212,7 +212,7 @@ class OrderedRanks {
       own.vocabulary->embedding_gradient(span.pack);
   }
 
-  /// What arrives from another stage, or from E or H.
+  /// The rows that arrive from another stage, or from E or H.
   at::Tensor input_of(std::int32_t rank, const Span& span) {
     Stage& own = stage(rank, stage_of(span));
     const StagePlace place = own.step->place();

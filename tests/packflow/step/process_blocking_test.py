@@ -79,8 +79,8 @@ def test_processes_end_with_what_threads_compute(way, synchronising, grid, seed,
 
 
 def old_order(stages):
-    """What write_step takes for a step whose ranks post all receives before their first action:
-    four documents in four MicroPacks, fewer than may be on their way."""
+    """Arguments of write_step for a step whose ranks post all receives before their first action: four
+    documents in four MicroPacks, fewer than may be on their way."""
     family, sizes, _, plan = random_case(1200)
     plan.update(pp=stages, dp=1, tp=1, planner="packed", capacity=20, post_ahead=True)
     sequences = [[(7 * s + t) % sizes["vocab_size"] for t in range(20)] for s in range(4)]

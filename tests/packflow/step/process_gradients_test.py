@@ -21,8 +21,8 @@ PARTS = 4
 
 
 def cases_of(ranks, part):
-    """Each grid with a stage on every rank, with random orders, and as a ring with two or three. Of
-    these every fourth."""
+    """Each grid with a stage on every rank, with random orders, and as a ring with two or three. Each
+    part has every fourth of these cases."""
     rings = [(grid, 2 + i % 2) for i, grid in enumerate(GRIDS[ranks]) if grid[0] > 1]
     for i, (grid, stages) in enumerate([(grid, 1) for grid in 2 * GRIDS[ranks]] + rings + rings):
         if i % PARTS != part:
@@ -61,8 +61,8 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
 
 
 def test_collectives_of_the_backend_give_what_messages_give_but_for_rounding(tmp_path, monkeypatch):
-    """Of replicas that share all buckets, that sum in their node first, and of
-    two stages."""
+    """The cases are replicas that share all buckets, replicas that sum in their node first, and two
+    stages."""
     monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
     cases = []
     for seed, (grid, ranks_per_node) in enumerate([((1, 2, 2), 0), ((1, 4, 1), 2), ((2, 2, 1), 0)]):

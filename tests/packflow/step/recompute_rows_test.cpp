@@ -1,4 +1,4 @@
-// What forward drops and backward computes again, in whole steps.
+// Rows that forward drops and backward computes again, in whole steps.
 #include "slimpack/packflow/layer/recompute_rows.h"
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ using testing::RandomRun;
 using testing::run_once;
 using testing::StepOutcome;
 
-/// The same documents, whole and one by one on one rank.
+/// Runs the documents whole and one by one on one rank.
 StepOutcome run_whole(const RandomRun& random) {
   const testing::SmallStep step =
       testing::packed_step(random.shape, Dtype::kFp64, 1, random.plan.lengths, Tokens(40));
@@ -27,7 +27,7 @@ StepOutcome run_whole(const RandomRun& random) {
                                                 random.tokens, std::nullopt));
 }
 
-/// Of the usual number of cases: each runs models.
+/// The share of the usual number of cases: each case runs models.
 constexpr double kShare = 0.25;
 
 TEST(Replicas, GiveTheGradientsOfWholeDocumentsOnOneRank) {

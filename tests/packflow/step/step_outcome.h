@@ -1,4 +1,4 @@
-// What a step without an update leaves, and whether two steps leave the same.
+// The outcome of a step without an update, and whether two steps have the same.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct StepOutcome {
   NamedTensors gradients;
 };
 
-/// Of the step that `engine` has just run.
+/// The outcome of the step that `engine` has just run.
 inline StepOutcome outcome_of(Engine& engine, StepResult result) {
   return {std::move(result), named_gradients(engine)};
 }
@@ -36,7 +36,7 @@ inline StepOutcome run_once(const SmallStep& step, at::Device device = at::kCPU)
   options.device = device;
   return run_once(step, options);
 }
-/// Likewise, on the run's own tokens.
+/// Runs the step on a new engine, on the run's own tokens.
 inline StepOutcome run_once(const RandomRun& run, Dtype dtype = Dtype::kFp64,
                             at::Device device = at::kCPU) {
   EngineOptions options = run.options(dtype);

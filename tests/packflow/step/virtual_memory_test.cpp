@@ -1,4 +1,4 @@
-// What ranks hold in virtual time, in which they run in another order than their clocks say.
+// The memory of ranks in virtual time, in which they run in another order than their clocks say.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ TEST(StepRecord, InputsOfVirtualTimeCountBesideThePeakOfTheActionThatRunsMeanwhi
   EXPECT_EQ(result.memory[1].bytes, Bytes(5400));
   EXPECT_EQ(result.memory[1].rank, 3);
 
-  // One that is gone before the second action adds to neither.
+  // An input that is gone before the second action adds to neither peak.
   RankResult other;
   record.read(other, std::vector<WaitedInput>{{between, between, Bytes(5000)}});
   EXPECT_EQ(other.peak_activation, Bytes(1400));

@@ -102,7 +102,7 @@ TEST_F(HostRowsTest, OfAStepThatEndsEarlyAreCopiedBeforeTheirMemoryIsUsedAgain) 
     static_cast<void>(rows.send(rows_from(7, 2)));
   }
   EXPECT_EQ(device_bytes(), device);
-  // What the tests here rely on: the device minds memory that is given up too early.
+  // The tests here rely on this: the device minds memory that is given up too early.
   at::Tensor early = at::zeros({3}, kPretended);
   const at::Tensor there = at::empty({3}, at::TensorOptions().pinned_memory(true));
   there.copy_(early, /*non_blocking=*/true);

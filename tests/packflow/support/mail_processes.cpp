@@ -15,7 +15,7 @@
 namespace slimpack::testing {
 namespace {
 
-/// The tensor's memory. What its queue has put off is done first.
+/// The tensor's memory. Work that its queue has put off is done first.
 at::Tensor on_cpu(const at::Tensor& tensor) {
   return tensor.is_cpu() ? tensor : seen_by_cpu(tensor);
 }

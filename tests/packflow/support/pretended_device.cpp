@@ -99,7 +99,7 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, PretendedGuard);
 /// Allocations with their sum and its peak.
 class CountedBytes {
  public:
-  /// Of bytes that nobody has written: not numbers.
+  /// Allocates bytes that nobody has written: they are not numbers.
   at::DataPtr allocate(std::size_t bytes, c10::DeleterFnPtr free, c10::Device device) {
     auto* const block = static_cast<std::size_t*>(std::aligned_alloc(64, (bytes / 64 + 2) * 64));
     *block = bytes;
@@ -194,7 +194,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
                                            c10::dtype_or_default(type));
 }
 
-/// The same memory, as a tensor of the CPU.
+/// A tensor of the CPU in the same memory.
 at::Tensor memory_of(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return tensor;
   return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
@@ -263,7 +263,7 @@ void record_stream(at::Tensor&, c10::Stream) {
 }
 
 void require_here(const c10::OperatorHandle& op, const at::Tensor& tensor) {
-  // As libtorch does for CUDA: numbers without dimension may come from the CPU.
+  // Numbers without dimension may come from the CPU, which libtorch allows for CUDA, too.
   if (tensor.defined() && tensor.dim() > 0)
     TORCH_CHECK(tensor.device() == kPretended, op.schema().name(), " mixes devices");
 }

@@ -18,7 +18,7 @@ namespace slimpack::testing {
 inline const c10::Device kPretended{c10::DeviceType::PrivateUse1, 0};
 inline constexpr std::size_t kPretendedMemory = 24'000'000'000;
 
-/// What has been asked of the device since the program began.
+/// Requests to the device since the program began.
 struct PretendedCalls {
   std::int64_t queues = 0;        ///< streams that were taken from the pool
   std::int64_t synchronized = 0;  ///< waits of the host for a stream or an event
@@ -26,7 +26,7 @@ struct PretendedCalls {
 };
 [[nodiscard]] PretendedCalls pretended_calls();
 
-/// What the calling thread has asked of it since it began.
+/// Requests of the calling thread to the device since the thread began.
 struct ThreadCalls {
   std::int64_t allocations = 0;
   std::int64_t asked = 0;         ///< questions whether an event was reached
@@ -37,7 +37,7 @@ struct ThreadCalls {
 };
 [[nodiscard]] ThreadCalls pretended_calls_of_thread();
 
-/// The same memory, as a tensor of the CPU.
+/// A tensor of the CPU in the same memory.
 [[nodiscard]] at::Tensor seen_by_cpu(const at::Tensor& tensor);
 
 /// While it lives, the device is that of a build without nvcc: libtorch's operators take the place

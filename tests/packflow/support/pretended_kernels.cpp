@@ -37,7 +37,7 @@ std::vector<std::int64_t> ends_of(const c10::IValue& bounds, std::int64_t rows) 
   return result;
 }
 
-/// What both passes are given, on the CPU and without the dimension of a single block.
+/// The arguments of both passes, on the CPU and without the dimension of a single block.
 struct FlashCall {
   bool block, causal;
   at::Tensor q_TND, k_TGD, v_TGD;

@@ -11,7 +11,7 @@
 namespace slimpack::testing {
 namespace {
 
-/// Of the bytes from the first to the last element of a tensor.
+/// A use of the bytes from the first to the last element of a tensor.
 struct Use {
   QueueMark mark;
   std::int64_t begin, end;
@@ -19,7 +19,7 @@ struct Use {
 };
 
 std::mutex order_mutex;
-// By the beginning of the memory.
+// The keys are where the memory begins.
 std::map<const void*, std::vector<Use>> uses;
 std::map<const void*, c10::StreamId> owners;
 

@@ -16,7 +16,8 @@ void note_access(c10::StreamId queue, const at::Tensor& tensor, Access access);
 
 /// New memory of the queue: nobody works on it.
 void note_allocation(c10::StreamId queue, const void* memory);
-/// The queue that the memory was allocated on. What is given up is that queue's to use again.
+/// The queue that the memory was allocated on. Memory that is given up is that queue's to use
+/// again.
 [[nodiscard]] c10::StreamId owner_of(const at::Tensor& tensor);
 
 }  // namespace slimpack::testing

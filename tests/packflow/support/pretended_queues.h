@@ -1,7 +1,7 @@
-// Queues of the pretended device. What computes is done when a call returns; copies that need not
+// Queues of the pretended device. Computations are done when a call returns; copies that need not
 // be waited for are put off as long as a real queue could put them off: until somebody waits for
 // them, or their own queue computes. So whoever reads or gives up memory too early is caught; races
-// of what computes are caught by pretended_order.h.
+// of computations are caught by pretended_order.h.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -18,7 +18,7 @@ namespace slimpack::testing {
 
 /// Runs `copy` at the end of the queue, when something waits for that.
 void put_off(c10::StreamId queue, std::function<void()> copy);
-/// The queue is given work that runs now: what it has put off runs first.
+/// The queue is given work that runs now: work that it has put off runs first.
 void run_now(c10::StreamId queue);
 
 /// A place in a queue.
@@ -31,12 +31,12 @@ struct QueueMark {
   std::shared_ptr<std::optional<Nanos>> time;
 };
 [[nodiscard]] QueueMark end_of(c10::StreamId queue);
-/// The same, and notes the time when the queue comes there.
+/// The end of the queue so far. Notes the time when the queue comes there.
 [[nodiscard]] QueueMark timed_end_of(c10::StreamId queue);
 
 /// Lets the queue's later work wait for the mark: runs what was put off up to there.
 void let_wait(c10::StreamId queue, const QueueMark& mark);
-/// The same, for the host, which knows from then on that the queue has come there.
+/// Lets the host wait for the mark. From then on the host knows that the queue has come there.
 void host_waits_for(const QueueMark& mark);
 /// Whether the host knows that the queue has come there.
 [[nodiscard]] bool known_reached(const QueueMark& mark);

@@ -35,7 +35,7 @@ inline Decoder small_shape(std::int64_t layers, bool qk_norm = false) {
   return shape;
 }
 
-/// What a CPU can run: all but kOffload, as its rows are in host memory in any case.
+/// The policies that a CPU can run: all but kOffload, as its rows are in host memory in any case.
 inline std::vector<Recompute> recomputations_of_cpu() {
   std::vector<Recompute> all(all_recomputations().begin(), all_recomputations().end());
   std::erase(all, Recompute::kOffload);

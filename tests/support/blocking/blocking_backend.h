@@ -16,9 +16,9 @@
 //    and does not promise it ("This operation is blocking for the GPU", NCCL's page on ncclSend).
 // 4. The operations between startCoalescing() and endCoalescing() progress together (NCCL's page on
 //    group calls).
-// 5. What synchronises the device waits for everything that its process has posted, on all groups
-//    (posted.h): NCCL's kernels spin until they are met. CUDA's programming guide says of lazy
-//    loading that the first call of a kernel may synchronise.
+// 5. A call that synchronises the device waits for everything that its process has posted, on all
+//    groups (posted.h): NCCL's kernels spin until they are met. CUDA's programming guide says of
+//    lazy loading that the first call of a kernel may synchronise.
 //
 // Work::wait() blocks the caller, who reads the tensor on the CPU next. NCCL's lets the stream
 // wait, which delays the same operations: those posted later wait for the stream.
@@ -89,7 +89,7 @@ class BlockingBackend final : public c10d::Backend {
  private:
   /// The number of members, by what connects them with its first use.
   using Connections = std::map<std::string, std::size_t>;
-  /// What is called between startCoalescing() and endCoalescing().
+  /// The calls between startCoalescing() and endCoalescing().
   struct Batch {
     std::string what;
     std::vector<Begin> begins;

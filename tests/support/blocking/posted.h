@@ -1,4 +1,5 @@
-// What this process has posted on the stand-in for NCCL, and what waits until all of it has ended.
+// Operations that this process has posted on the stand-in for NCCL, and calls that wait until all
+// of them have ended.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -21,9 +22,9 @@ class Operation final : public c10d::Work {
   /// Waits for its end. After its patience the operation fails, with a cause that names all that
   /// this process has posted. Throws the cause of one that failed.
   bool wait(Patience given = kNoTimeout) override;
-  /// The same, for `caller`; does not throw.
+  /// Waits for the operation's end, for `caller`; does not throw.
   void await(const std::string& caller);
-  /// The first call ends it, with a cause if it failed.
+  /// The first call ends the operation, with a cause if it failed.
   void end(std::exception_ptr cause = nullptr);
 
   [[nodiscard]] const std::string& what() const { return what_; }
@@ -41,11 +42,11 @@ void note_posted(const OperationPtr& operation);
 /// Why something does not end, in one line.
 [[nodiscard]] std::exception_ptr hang(const std::string& waiting, Patience patience);
 
-/// Waits for all that this process has posted so far, as a device does that synchronises. What does
-/// not end fails.
+/// Waits for all that this process has posted so far, as a device does that synchronises.
+/// Operations that do not end fail.
 void synchronize(const std::string& caller);
 
-/// What a call of an operator may wait for.
+/// The calls of an operator that wait for posted operations.
 enum class Synchronising {
   kNone,
   kFirst,  ///< the first call of each operator: it loads a kernel
@@ -53,7 +54,8 @@ enum class Synchronising {
 };
 /// Says which calls of operators synchronise, on threads that have posted.
 void set_synchronising(Synchronising calls);
-/// This thread posts. Those of backends do not, and may compute while others wait for them.
+/// Notes that this thread posts. Threads of backends do not, and may compute while others wait for
+/// them.
 void note_posting_thread();
 
 }  // namespace slimpack::testing

@@ -25,8 +25,9 @@ bool computes(std::string_view name) {
   return posts && name.starts_with("aten::");
 }
 
-/// Python's other threads run meanwhile. Those of a backend take its lock where they free a tensor
-/// that Python has seen, and what the caller waits for is up to them; NCCL's kernels need no lock.
+/// Python's other threads run meanwhile. Threads of a backend take Python's lock where they free a
+/// tensor that Python has seen, and what the caller waits for is up to them; NCCL's kernels need no
+/// lock.
 void let_device_synchronize(const std::string& caller) {
   std::optional<pybind11::gil_scoped_release> others_run;
   if (PyGILState_Check() == 1) others_run.emplace();

@@ -27,7 +27,7 @@ from slimpack.torch.pipeline.parts import blocks_of
 
 NAME = "slimpack_slices"
 SCORES_AT_ONCE = 1 << 26
-# What families pass that says nothing new about a slice.
+# Arguments that model families pass to attention and that say nothing new about a slice.
 _SAID_OTHERWISE = {"dropout", "scaling", "sliding_window", "position_ids", "is_causal", "use_cache",
                    "output_attentions", "output_hidden_states", "output_router_logits",
                    "return_dict", "cache_position", "position_embeddings", "past_key_values"}
@@ -36,8 +36,8 @@ _FARTHEST = 1 << 40  # a position behind every window, asked about some tokens b
 
 
 class MaskRule:
-    """Which keys a token sees: rule(batch, head, token, key token). In a model's hands it is a
-    tensor that it may slice."""
+    """A rule that says which keys a token sees: rule(batch, head, token, key token). In a model's
+    hands it is a tensor that it may slice."""
 
     def __init__(self, rule):
         self.rule = rule
@@ -62,8 +62,8 @@ class MaskRule:
         return count if visible[:count].all() else None
 
     def _seen_of_some(self, query):
-        """As _seen_of_all, for a position too far to ask about every token: tokens at distances
-        that double, then by bisection."""
+        """Finds what _seen_of_all finds, for a position too far to ask about every token: asks
+        about tokens at distances that double, then by bisection."""
         distances = [0, *(1 << power for power in range(query.bit_length() - 1)), query]
         visible = self._sees_at(query, query - torch.tensor(distances, device="cpu"))
         count = int(visible.sum())
@@ -93,8 +93,8 @@ def _reach_of(end, seen_from):
 
 
 class Reach:
-    """What the tokens of a layer see: window tokens, themselves included; None = all before them,
-    or a rule that only the mask knows, where known is false."""
+    """The tokens that a token of a layer sees: window tokens, itself included; None = all before
+    it, or a rule that only the mask knows, where known is false."""
 
     def __init__(self, window, known):
         self.window, self.known = window, known

@@ -1,4 +1,4 @@
-"""What a stage hands to its layers as past_key_values."""
+"""The past_key_values that a stage hands to its layers."""
 
 import torch
 

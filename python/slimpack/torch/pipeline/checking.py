@@ -23,7 +23,7 @@ _LENGTHS = (1, 2, 3, 40)  # 40 is past every window of the small model; two more
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What `check` found.
+    """The findings of `check`.
 
     model: the class that was tried.
     by_cache: whether its keys and values were taken where it caches them; otherwise where it

@@ -16,7 +16,7 @@ _OF_RANK = re.compile(r"__(\d+)_\d+\.distcp")  # as torch.distributed.checkpoint
 
 
 def files_of(folder, rank, ranks):
-    """What the state says of the files that a rank has written; those of no rank count as rank
+    """The state's entries for the files that a rank has written; files of no rank count as rank
     0's."""
     names = (path.name for path in sorted(folder.iterdir()))
     return [_described(folder / name) for name in names if _writer_of(name, ranks) == rank]
@@ -35,7 +35,8 @@ def write_state(folder, content, files):
 
 
 def read_state(folder):
-    """What write_state has written. Raises InvalidInput where that is not there, or was changed."""
+    """The state that write_state has written. Raises InvalidInput where it is not there, or was
+    changed."""
     file = folder / _NAME
     try:
         state = json.loads(file.read_text(encoding="utf-8"))

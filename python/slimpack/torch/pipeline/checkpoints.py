@@ -33,7 +33,8 @@ _ASIDE = "diverged-"
 
 
 class Checkpoints:
-    """Those in one folder, which all ranks see: FOLDER/step-00000100 after a hundred steps.
+    """The checkpoints in one folder, which all ranks see: FOLDER/step-00000100 after a hundred
+    steps.
 
     keep_last: how many stay, 1 or more. Methods that take an engine are called by all ranks.
     """
@@ -56,8 +57,8 @@ class Checkpoints:
         """Writes a checkpoint: weights, optimizer states, and `state`, JSON that is the same on all
         ranks.
 
-        Returns when it is complete. Of the older checkpoints the last ones stay, of later ones
-        none. A checkpoint of the same step is replaced.
+        Returns when it is complete. The last of the older checkpoints stay; later ones are removed.
+        A checkpoint of the same step is replaced.
         """
         partial = self.folder / f"{_PARTIAL}{self.folder_of(step).name}"
         with engine.watch:
@@ -85,7 +86,7 @@ class Checkpoints:
         return self._load(engine, optimizer, step)
 
     def found(self, engine):
-        """What steps() finds on the first rank."""
+        """The steps() that the first rank finds."""
         with engine.watch:
             return engine.groups.hand_over(self.steps() if engine.groups.rank == 0 else None)
 
@@ -187,7 +188,7 @@ def _trained(stage, optimizer):
 
 
 def _tensors(stage, optimizer):
-    """What a rank stores. Ranks that have the same tensor store it once."""
+    """The tensors that a rank stores. Ranks that have the same tensor store it once."""
     states = {f"optimizer/{key}/{name}": value for name, parameter in _trained(stage, optimizer)
               for key, value in optimizer.state.get(parameter, {}).items()}
     for name, value in states.items():

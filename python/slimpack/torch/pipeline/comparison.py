@@ -85,7 +85,7 @@ def largest_difference(model, stages):
 
 
 def largest_of(model, found_of):
-    """As largest_difference, of gradients_of the model of every stage."""
+    """The largest_difference of gradients_of the model of every stage."""
     expected = {name: parameter.grad for name, parameter in model.named_parameters()
                 if parameter.grad is not None}
     largest = max(gradient.abs().max().item() for gradient in expected.values())

@@ -23,8 +23,8 @@ class Ending:
     max_seconds: of this start. None = no limit. limit: after the call that has found one reached,
     which one.
 
-    As a context it turns SIGTERM and SIGINT into requests to stop, unless the program has handlers
-    of its own. A second SIGINT ends the process at once.
+    Used as a context it turns SIGTERM and SIGINT into requests to stop, unless the program has
+    handlers of its own. A second SIGINT ends the process at once.
     """
 
     def __init__(self, engine, begun, steps, max_tokens, max_seconds):

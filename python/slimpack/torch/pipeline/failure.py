@@ -77,7 +77,8 @@ class FailureWatch:
             raise RanksFailed(cause) from None
 
     def _cause_of(self, error, lost):
-        """What ends the job: this rank's error, or what another rank has written before."""
+        """The cause that ends the job: this rank's error, or the cause that another rank has written
+        before."""
         end = time.monotonic() + (_GRACE if lost else 0)
         own = f"rank {self._rank}: {error}".strip().split("\n")[0]
         try:

@@ -1,4 +1,4 @@
-"""Which transformers class a configuration stands for."""
+"""The transformers class that a configuration stands for."""
 
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 

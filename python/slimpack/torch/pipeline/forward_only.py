@@ -1,4 +1,4 @@
-"""What a stage does where the loss alone is asked for: forward passes, of which nothing stays."""
+"""The work of a stage where the loss alone is asked for: forward passes, of which nothing stays."""
 
 import dataclasses
 

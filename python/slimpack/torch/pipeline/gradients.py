@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor
 
 
 def local(tensor):
-    """What this rank holds of a tensor: a share where replicas share it out, else all."""
+    """The part of a tensor that this rank holds: a share where replicas share it out, else all."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 

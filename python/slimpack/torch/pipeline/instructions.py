@@ -1,4 +1,4 @@
-"""What a rank does in a step, in order, as plain data."""
+"""The work of a rank in a step, in order, as plain data."""
 
 from typing import NamedTuple
 

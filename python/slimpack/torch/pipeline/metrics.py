@@ -53,7 +53,7 @@ def evaluation_line(figures):
 
 
 def columns_of_stderr():
-    """Those of its terminal; None = it is none."""
+    """The columns of the terminal that stderr is; None = it is no terminal."""
     if not sys.stderr.isatty():
         return None
     return os.get_terminal_size(sys.stderr.fileno()).columns or 80

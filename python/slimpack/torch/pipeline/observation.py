@@ -1,4 +1,4 @@
-"""What a stage's layers do with keys, values and masks, found by running them on a few tokens."""
+"""Finds out how a stage's layers use keys, values and masks, by running them on a few tokens."""
 
 import torch
 
@@ -39,7 +39,7 @@ def observe(model, layers, own, running):
     """The Attention of the layers in the range `own`, and how often the last of them hands over
     keys.
 
-    Also runs on the meta device, where a layer may fail after its attention (experts are chosen by
+    Runs on the meta device, too, where a layer may fail after its attention (experts are chosen by
     values, which such tensors lack). Leaves the model as it was.
 
     Raises InvalidInput for layers whose attention does not go through transformers' registry, or

@@ -25,8 +25,8 @@ _INSTALLED = {"site-packages", "dist-packages"}  # folders
 def require_exact(model):
     """Raises InvalidInput where `check` refuses a model or finds it not exact.
 
-    model: what `check` takes. What was exact once is not tried again with the same configuration,
-    code and libraries.
+    model: what `check` takes. A model that was exact once is not tried again with the same
+    configuration, code and libraries.
     """
     known = _folder() / _digest(model)
     if known.exists():
@@ -50,7 +50,7 @@ def _folder():
 
 
 def _digest(model):
-    """Of all that decides whether a model is exact."""
+    """A digest of all that decides whether a model is exact."""
     known = isinstance(model, PreTrainedModel)
     family, config = (type(model), model.config) if known else family_of(model)
     digest = hashlib.blake2b(digest_size=16)

@@ -1,4 +1,5 @@
-"""Which parameters outside the layers a stage needs, found by looking at what depends on them."""
+"""Finds the parameters outside the layers that a stage needs, by looking at what depends on
+them."""
 
 import torch
 

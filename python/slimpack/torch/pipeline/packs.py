@@ -25,7 +25,7 @@ class Pack:
 
 @dataclasses.dataclass(frozen=True)
 class StagePlan:
-    """What a stage does in a step.
+    """The plan of a stage's work in a step.
 
     forward, backward: Packs, by their number in the plan.
     order: (operation, pass, number of the pack) of all that the stage does. An operation is

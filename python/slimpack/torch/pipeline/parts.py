@@ -34,8 +34,8 @@ class Part(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Of all queries and of all keys, slice after slice, where slices end: from 0, int32 on a
-    device. The most that one slice has of either."""
+    """Ends of slices among all queries and among all keys, slice after slice: from 0, int32 on a
+    device; and the most queries and the most keys that one slice has."""
 
     query_ends: torch.Tensor
     key_ends: torch.Tensor
@@ -44,7 +44,7 @@ class Bounds(NamedTuple):
 
 
 class Parts(list):
-    """Of a Pack, for all layers with the same window."""
+    """The parts of a Pack, for all layers with the same window."""
 
     _bounds = None
 

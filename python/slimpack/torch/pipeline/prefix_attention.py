@@ -90,5 +90,5 @@ def _halves(query_1HTD, key_1HTD):
 
 
 def _share(some_GKT, all_GKT):
-    """Of the softmax of all keys the part that some have."""
+    """The part of the softmax of all keys that some of them have."""
     return (some_GKT - all_GKT).exp()[..., None]

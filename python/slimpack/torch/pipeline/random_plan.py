@@ -7,7 +7,7 @@ from slimpack.job import Job
 from slimpack.step_plan import StepPlan
 
 _SLOTS = 8  # messages between two stages, as schedules are checked with
-# A plan file says what a plan costs. Of the model only the number of layers matters here.
+# A plan file says what a plan costs. The model matters only by its number of layers here.
 _MODEL = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 32,
           "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2,
           "vocab_size": 97, "max_position_embeddings": 1 << 20, "rms_norm_eps": 1e-6,

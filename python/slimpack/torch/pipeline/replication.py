@@ -88,7 +88,8 @@ class Sharded:
 
     @contextlib.contextmanager
     def gathered(self):
-        """As of Summed. Replicas may run different numbers of forward passes inside, or none."""
+        """A context in which every rank has whole weights. Replicas may run different numbers of
+        forward passes inside, or none."""
         for module in self._modules:
             module.unshard()
         yield

@@ -47,7 +47,7 @@ class Selective:
 
 
 def _contexts():
-    # What is written into is kept with what was written (_Choice).
+    # A tensor that is written into is kept together with the values that were written (_Choice).
     choice = _Choice()
     contexts = create_selective_checkpoint_contexts(choice, allow_cache_entry_mutation=True)
     choice.results = contexts[0].storage
@@ -85,8 +85,8 @@ class _Choice:
 
 
 def _keeps(name, args):
-    """Whether an operation's result is kept. Of batched products not one that is larger than what
-    it is made from: the scores of long slices."""
+    """Whether an operation's result is kept. The result of a batched product is not kept if it is
+    larger than its factors: the scores of long slices."""
     if name in _BATCHED_PRODUCTS:
         a_BNM, b_BMK = args[-2:]
         result = a_BNM.shape[0] * a_BNM.shape[1] * b_BMK.shape[2]

@@ -39,7 +39,7 @@ _HEADS = ("num_attention_heads", "n_heads", "swa_num_attention_heads", "encoder_
 _KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "swa_num_key_value_heads")
 _TOKENS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id", "sep_token_id",
            "mask_token_id", "cls_token_id", "image_token_id", "audio_token_id", "video_token_id")
-# Widths that a family may insist on, from what is tried first.
+# Kinds of widths that a family may insist on, in the order in which they are tried.
 NARROW, OWN_HEADS, OWN_WIDTHS = "narrow", "own heads", "own widths"
 WIDTHS = (NARROW, OWN_HEADS, OWN_WIDTHS)
 

@@ -61,7 +61,7 @@ def place_of(layout, index):
 
 @dataclasses.dataclass
 class Division:
-    """What is known of a model that was divided.
+    """Facts about a model that was divided.
 
     tied: names of parameters that the first and the last stage both have, whose gradients add up.
     width: numbers of a token between stages.
@@ -151,7 +151,7 @@ def _own_config(model):
 
 
 def main_dtype(module):
-    """That of most of a module's parameters, by their numbers."""
+    """The dtype of most of a module's parameters, by their numbers."""
     numbers = collections.Counter()
     for parameter in module.parameters():
         numbers[parameter.dtype] += parameter.numel()
@@ -159,7 +159,7 @@ def main_dtype(module):
 
 
 def _embedding_width(model, width):
-    """Of what a decoder takes as embeddings; some families project them to the hidden states'
+    """The width of a decoder's embeddings; some families project them to the hidden states'
     width."""
     try:
         return getattr(model.get_input_embeddings(), "embedding_dim", width)
@@ -170,7 +170,7 @@ def _embedding_width(model, width):
 class Stage(nn.Module):
     """Made by Stage.from_model or Stage.from_pretrained.
 
-    model: the family's own model. Of its parameters only those of this stage are left.
+    model: the family's own model. Only the parameters of this stage are left in it.
     """
 
     def __init__(self, model, division):
@@ -211,8 +211,8 @@ class Stage(nn.Module):
 
     @classmethod
     def from_pretrained(cls, folder, layout, index=None, *, dtype="auto", check=True):
-        """As from_model, of a model on disk or on the Hub. Only the stage's weights are loaded, and
-        nothing before model and plan are known to run."""
+        """Does what from_model does, with a model on disk or on the Hub. Only the stage's weights
+        are loaded, and nothing before model and plan are known to run."""
         place = place_of(layout, index)
         if check:
             _require_exact(folder)
@@ -235,7 +235,7 @@ class Stage(nn.Module):
 
     @property
     def dtype(self):
-        """Of the hidden states; families keep some parameters in fp32 beside them."""
+        """The type of the hidden states; families keep some parameters in fp32 beside them."""
         return self._dtype
 
     def forward(self, work, rows):

@@ -1,5 +1,5 @@
-"""What a stage does in one step: forward and backward passes of MicroPacks, and what it keeps
-between."""
+"""One step of a stage: forward and backward passes of MicroPacks, and the tensors that it keeps
+between them."""
 
 import contextlib
 

@@ -124,5 +124,5 @@ class TokenRows:
 
 
 def accumulator_dtype(dtype):
-    """What gradients of this dtype are summed in."""
+    """The type in which gradients of this dtype are summed."""
     return torch.float64 if dtype == torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""What a rank did when, in the form that slimpack draws (slimpack/trace/timeline.h)."""
+"""Records when a rank did what, in the form that slimpack draws (slimpack/trace/timeline.h)."""
 
 import contextlib
 import json

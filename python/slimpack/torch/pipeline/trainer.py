@@ -29,8 +29,8 @@ class Trainer:
     """Trains an engine's stage on PlannedSteps. Every method is called by all ranks.
 
     output: a folder that all ranks see. It gets metrics.jsonl, checkpoints, and the last step's
-        timeline.json, plan.json and measured.json, of which `slimpack report` makes a page. As
-        long as this object lives, no other run can use it.
+        timeline.json, plan.json and measured.json, of which `slimpack report` makes a page. No
+        other run can use the folder while this object lives.
     max_norm: gradients are clipped to this norm of the whole model's.
     scheduler: a learning-rate scheduler of torch.optim, moved on after every step.
     checkpoint_every: steps between checkpoints; 0 = only at the end of `train`.

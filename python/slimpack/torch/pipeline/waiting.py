@@ -10,7 +10,7 @@ class Waiting:
     """Runs calls that wait for other ranks."""
 
     def run(self, call):
-        """What call() returns or raises."""
+        """Runs call(). Returns what it returns and raises what it raises."""
         return call()
 
     def abort(self):

@@ -1,4 +1,4 @@
-"""What the layers of a stage work on: one MicroPack in one pass."""
+"""The work of a stage's layers: one MicroPack in one pass."""
 
 import torch
 
@@ -43,7 +43,7 @@ class KeyValues:
         return self.rows.last_begin(part.sequence) > part.begin
 
     def release(self, passes, part):
-        """What reading does to keys and values, for a slice that does not read them."""
+        """Releases keys and values as reading does, for a slice that does not read them."""
         self.rows.drop_sequence(part.sequence,
                                 lambda layer: self.is_last_read(passes, part, layer))
 
@@ -87,14 +87,14 @@ class SliceWork:
             self.parts(layer).bounds(device)
 
     def update(self, key_1HTD, value_1HTD, layer):
-        """What a cache returns: keys and values of all tokens that the slices' tokens see, slice
-        after slice, [1, H, tokens, D]."""
+        """Returns what a cache returns: keys and values of all tokens that the slices' tokens see,
+        slice after slice, [1, H, tokens, D]."""
         if not self.attention.by_cache:
             return key_1HTD, value_1HTD
         return self._gather(key_1HTD, value_1HTD, layer, 0)
 
     def attend(self, module, layer, query_1HTD, key_1HTD, value_1HTD, mask, options):
-        """What an attention function of transformers returns: [1, T, H, D]."""
+        """Returns what an attention function of transformers returns: [1, T, H, D]."""
         if not self.attention.by_cache:
             call = self._calls[layer] = self._calls.get(layer, 0) + 1
             key_1HTD, value_1HTD = self._gather(key_1HTD, value_1HTD, layer, call)

@@ -1,4 +1,4 @@
-"""What is known of a model without running it: kinds of layers, numbers of parameters."""
+"""Facts about a model that need no run: kinds of layers, numbers of parameters."""
 
 import dataclasses
 
@@ -85,7 +85,7 @@ def _signature(layer):
 
 
 def _weights(layer, config):
-    """Of experts those that a token is sent to."""
+    """The weights that a token uses: of experts only those that it is sent to."""
     everyone, chosen = (_first_of(config, names) for names in (_EXPERTS, _CHOSEN_EXPERTS))
     weights = 0
     for name, parameter in layer.named_parameters():

@@ -45,7 +45,7 @@ class CountedBytes(TorchDispatchMode):
 
 
 class CudaBytes:
-    """What torch's allocator on a GPU has handed out."""
+    """Meters the bytes that torch's allocator on a GPU has handed out."""
 
     def __init__(self, device):
         self._device = device

@@ -118,7 +118,7 @@ class LoneLayer:
             layers[self._layer] = mine
 
     def key_value_bytes(self, window):
-        """Of a token, as the layer hands keys and values to its cache."""
+        """The bytes of a token's keys and values, as the layer hands them to its cache."""
         tokens = 4
         step, _, _ = self._prepared(Point(1, tokens, 1), FULL)
         seen = min(tokens, window - 1) if window else tokens

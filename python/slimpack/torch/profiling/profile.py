@@ -112,7 +112,8 @@ def _said_by_first(item, several):
 def _measured_layer(lone, kind, stage, context, seconds):
     """(the layer's part of a cost file, the largest error of a fit)."""
     measured = in_turns(points_up_to(context), lone.times, seconds, lambda: None)
-    # Of a stage with one layer: the rest is counted once for all layers.
+    # Measured times are those of a stage with one layer. The stage's own time is counted once for
+    # all layers, so it is subtracted here.
     without_stage = {"nothing_backward", "elementwise_backward"}
     times, errors = {}, []
     for name in Passes._fields:
@@ -148,7 +149,7 @@ def _backward_peak(found, name, graph, kind):
 
 
 def _fit_bytes(found, kind):
-    """Of (point, bytes)."""
+    """Fits a pack's cost to pairs (point, bytes)."""
     rows = [(*point, max(1.0, bytes_)) for point, bytes_ in found]
     return json.loads(_planner.fit_packs(rows, kind.window)[0])
 
@@ -167,7 +168,7 @@ def _measured_edges(config, dtype, device, clock, context, autograd):
 
 
 def _fit_edge(measured, index=0):
-    """Of one of the figures of (tokens, figures)."""
+    """Fits an edge's cost to one of the figures of pairs (tokens, figures)."""
     rows = [(float(tokens), float(figures[index])) for tokens, figures in measured]
     return json.loads(_planner.fit_edge(rows)[0])
 
@@ -200,8 +201,8 @@ def _cost_file(config, dtype, known, layers, transfer):
 
 
 def _state_bytes(size):
-    """By parameter of so many bytes. Of bf16 WideAdamW keeps gradients, moments and weights in
-    fp32."""
+    """The bytes of states for a parameter of `size` bytes. WideAdamW keeps gradients, moments and
+    weights of bf16 parameters in fp32."""
     wide = max(size, 4)
     return {"weights": size, "gradients": wide,
             "optimizer": 2 * wide + (wide if wide > size else 0)}

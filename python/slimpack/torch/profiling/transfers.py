@@ -1,4 +1,4 @@
-"""What a message between neighbouring ranks takes."""
+"""Measures messages between neighbouring ranks."""
 
 import time
 
