@@ -123,10 +123,10 @@ rc::Gen<Decoder> any_shape() {
     s.family = *rc::gen::element(ModelFamily::kLlama, ModelFamily::kQwen2, ModelFamily::kQwen3,
                                  ModelFamily::kMistral);
     LayerShape& layer = s.kinds[0];
-    layer.kinds[0].num_kv_heads = *rc::gen::inRange<std::int64_t>(1, 17);
-    layer.kinds[0].num_heads = layer.num_kv_heads * *rc::gen::inRange<std::int64_t>(1, 9);
-    layer.kinds[0].head_dim = layer.kinds[0].value_dim = layer.value_dim = 2 * *rc::gen::inRange<std::int64_t>(1, 129);
-    layer.kinds[0].hidden_size = layer.num_heads * *rc::gen::inRange<std::int64_t>(1, 200);
+    layer.num_kv_heads = *rc::gen::inRange<std::int64_t>(1, 17);
+    layer.num_heads = layer.num_kv_heads * *rc::gen::inRange<std::int64_t>(1, 9);
+    layer.head_dim = layer.value_dim = 2 * *rc::gen::inRange<std::int64_t>(1, 129);
+    layer.hidden_size = layer.num_heads * *rc::gen::inRange<std::int64_t>(1, 200);
     layer.dense_width = *rc::gen::inRange<std::int64_t>(1, 1 << 15);
     s.set_layers(*rc::gen::inRange<std::int64_t>(1, 200));
     s.vocab_size = *rc::gen::inRange<std::int64_t>(1, 1 << 20);
@@ -136,9 +136,9 @@ rc::Gen<Decoder> any_shape() {
     s.initializer_range = 1e-3 * *rc::gen::inRange(0, 1000);
     s.tie_embeddings = *rc::gen::arbitrary<bool>();
     const bool chosen_bias = s.family == ModelFamily::kLlama || s.family == ModelFamily::kQwen3;
-    layer.kinds[0].output_bias = chosen_bias && *rc::gen::arbitrary<bool>();
-    layer.kinds[0].qkv_bias = layer.output_bias || s.family == ModelFamily::kQwen2;
-    layer.kinds[0].mlp_bias = s.family == ModelFamily::kLlama && *rc::gen::arbitrary<bool>();
+    layer.output_bias = chosen_bias && *rc::gen::arbitrary<bool>();
+    layer.qkv_bias = layer.output_bias || s.family == ModelFamily::kQwen2;
+    layer.mlp_bias = s.family == ModelFamily::kLlama && *rc::gen::arbitrary<bool>();
     if (s.family == ModelFamily::kQwen3) layer.qk_norm = QkNorm::kPerHead;
     return s;
   });
