@@ -25,8 +25,8 @@ struct FoldedCopies {
   }
 };
 
-/// Of the kernel itself, beyond its result: in one forward call, in one backward call. `heads` are
-/// folded into one.
+/// Bytes of the kernel itself beyond its result, in one forward call and in one backward call.
+/// `heads` are folded into one.
 std::int64_t kernel_forward(const LayerWidths& w, Tokens queries, Tokens keys,
                             std::int64_t heads = 1) {
   return w.flash() ? flash_forward_call(w, queries.count()) : w.tile(queries * heads, keys);
@@ -80,17 +80,17 @@ std::int64_t visitors(const LayerWidths& w, const MicroPack& pack) {
   return w.comm == CpCommType::kAllGather ? pack.replicas - 1 : 1;
 }
 
-/// What is on its way while a visitor's rows are attended to: the next visitor's rows, and what the
-/// last visitor's gave. The first visitor has none before it, the last one none after it. Gathered
-/// keys are all there.
+/// Bytes that are on their way while a visitor's rows are attended to: the next visitor's rows, and
+/// the result for the visitor before. The first visitor has none before it, the last one none after
+/// it. Gathered keys are all there, so nothing is on its way.
 std::int64_t on_the_way(const LayerWidths& w, const MicroPack& pack, std::int64_t next,
                         std::int64_t returned) {
   if (pack.replicas == 2 || w.comm == CpCommType::kAllGather) return 0;
   return pack.replicas == 3 ? std::max(next, returned) : next + returned;
 }
 
-/// As slices_forward, for a merged MicroPack. Its own queries run first, then those of the other
-/// replicas, one replica after the other.
+/// The peak of slices_forward for a merged MicroPack. Its own queries run first, then those of the
+/// other replicas, one replica after the other.
 std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
   const std::int64_t tokens = pack.tokens().count();
   const std::int64_t result = w.q + w.lse;
@@ -117,8 +117,8 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
     return visitors(w, pack) * visiting + on_the_way(w, pack, visiting, 0) +
            std::max(part, merging);
   }
-  // Or another replica's queries and their result; and the results for the own queries, while they
-  // are merged. The last visitor's result is there by then.
+  // Otherwise the rank holds another replica's queries with their result, and then the results for
+  // its own queries while it merges these results. The last visitor's result is there by then.
   const std::int64_t visiting = tokens * w.q, returned = tokens * result;
   return std::max(visiting + part + on_the_way(w, pack, visiting, returned),
                   merging + (pack.replicas > 3 ? visiting : 0) + on_the_way(w, pack, 0, returned));
@@ -142,9 +142,9 @@ Slice without_given(const Slice& s, const ExchangeSide& exchange) {
   return {s.sequence, s.begin - exchange.keys, s.end - exchange.keys};
 }
 
-/// As slices_forward, with an exchange. The result may come back to the giver at any time; it
-/// merges that once all slices are done. The taker's own slices are done when the other rank's
-/// queries run.
+/// The peak of slices_forward with an exchange. The result may come back to the giver at any time;
+/// the giver merges the result once all slices are done. The taker's own slices are done when the
+/// other rank's queries run.
 std::int64_t exchanging_forward(const LayerWidths& w, const MicroPack& pack,
                                 const ExchangeSide& exchange) {
   const std::int64_t queries = exchange.queries.count();
@@ -203,10 +203,10 @@ std::int64_t slices_backward(const LayerWidths& w, const MicroPack& pack,
   return pack.tokens().count() * (w.q + 2 * w.k) + most;
 }
 
-/// As slices_backward, for a merged MicroPack, which closes nothing on the way. The other replicas'
-/// rows visit one replica at a time and get their part of dQ. The own gradients are in the
-/// accumulate type. Those of keys and values lie in the sequence's dK and dV, unless the slice is
-/// the whole sequence.
+/// The peak of slices_backward for a merged MicroPack, which closes no stores on the way. The other
+/// replicas' rows visit one replica at a time and get their part of dQ. The own gradients are in
+/// the accumulate type. Gradients of keys and values lie in the sequence's dK and dV, unless the
+/// slice is the whole sequence.
 std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
                              const SequenceLengths& lengths) {
   const std::int64_t tokens = pack.tokens().count();
@@ -241,7 +241,8 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
   return stores.opened + dq + dkv + std::max(visiting + part, result);
 }
 
-/// Of the slices of all zones, which take turns: each holds its own while the others run.
+/// The sum of `of` over the zones of the MicroPack's slices. Zones take turns: each holds its own
+/// bytes while the others run.
 template <class Of>
 std::int64_t of_zones(const MicroPack& pack, Of of) {
   std::int64_t sum = 0;

@@ -1,5 +1,5 @@
-// What a run costs whose layers are a model's own, under autograd (slimpack.torch.pipeline), where
-// that differs from PackFlow's.
+// The costs of a run whose layers are a model's own, under autograd (slimpack.torch.pipeline),
+// where they differ from the costs of a run of PackFlow's layers.
 #pragma once
 
 #include <vector>

@@ -72,7 +72,7 @@ std::vector<AlikeLayers> layers_of(const RecomputingCosts& cost, const StageLayo
   return runs;
 }
 
-/// What a stage's MicroPacks hold. Keeps references.
+/// The bytes that a stage's MicroPacks hold. The object keeps references to its arguments.
 class StageMemory {
  public:
   StageMemory(const RecomputingCosts& cost, const StageLayout& layout, StageId stage)
@@ -105,7 +105,8 @@ class StageMemory {
     return first_ ? 0 : input(pack.tokens());
   }
 
-  /// Of a sequence with slices that begin there. `scale`: bytes for each byte of keys and values.
+  /// Bytes of a sequence's keys and values, or of their gradients' sums. `begins`: where the
+  /// sequence's slices begin. `scale`: bytes for each byte of keys and values.
   [[nodiscard]] double key_values(const std::vector<Tokens>& begins, double scale) const {
     double bytes = 0;
     for (const AlikeLayers& run : runs_) {
@@ -164,7 +165,7 @@ class StageMemory {
   bool keeps_, first_, last_;
 };
 
-/// What is alike on all stages.
+/// The facts about a plan that are alike on all stages.
 struct Flow {
   Begins prefixes;  ///< by sequence: where slices of either pass with a prefix begin
   Begins summed;    ///< of backward alone

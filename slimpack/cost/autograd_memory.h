@@ -8,12 +8,13 @@
 
 namespace slimpack {
 
-/// As task_bytes. Rows are a pack's inputs or its graph. Throws and costs likewise.
-/// REQUIRES: cost.autograd.
+/// The bytes that task_bytes gives, for a run under autograd. Rows are a pack's inputs or its
+/// graph. Exceptions and cost are those of task_bytes. REQUIRES: cost.autograd.
 [[nodiscard]] TaskBytes autograd_bytes(const RecomputingCosts& cost, const StageLayout& layout,
                                        const PackPlan& packs, const SequenceLengths& lengths);
 
-/// As sequence_bytes. REQUIRES: cost.autograd.
+/// The bytes that sequence_bytes gives, for one stage of a run under autograd. REQUIRES:
+/// cost.autograd.
 [[nodiscard]] Bytes autograd_sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout,
                                             StageId stage, Tokens tokens);
 

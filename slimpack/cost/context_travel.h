@@ -1,5 +1,5 @@
-// What travels around a zone (packflow/layer/context_attention.h): queries and their results, or
-// keys and values. Engine, memory model and cost model decide by the same rule.
+// The choice of what travels around a zone (packflow/layer/context_attention.h): queries and their
+// results, or keys and values. Engine, memory model and cost model decide by the same rule.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,13 @@ struct TravelWidths {
   std::int64_t gradients;  ///< of k and v, in the accumulate type
   CpCommType type = CpCommType::kDirect;
 
-  /// Of a query, what a pass sends and gets back. Forward sends q; output and log-sum-exp come
-  /// back. Backward sends dO, q, O and the log-sum-exp; dq comes back.
+  /// Bytes that a pass sends and gets back for one query. Forward sends q; output and log-sum-exp
+  /// come back. Backward sends dO, q, O and the log-sum-exp; dq comes back.
   [[nodiscard]] std::int64_t query_bytes(bool backward) const {
     return (backward ? 4 : 2) * q + lse;
   }
-  /// Of a key: k and v. Backward their gradients come back.
+  /// Bytes that a pass sends and gets back for one key. Each pass sends k and v. In backward their
+  /// gradients come back.
   [[nodiscard]] std::int64_t key_bytes(bool backward) const {
     return 2 * k + (backward ? gradients : 0);
   }

@@ -17,7 +17,7 @@ namespace slimpack {
 [[nodiscard]] EdgeTime edge_time_field(const JsonFields& fields);
 
 [[nodiscard]] nlohmann::json pack_cost_to_json(const PackCost& cost);
-/// Of a layer with this window, 0 = none.
+/// Reads the costs of a layer with this window; 0 = the layer has none.
 [[nodiscard]] PackCost pack_cost_field(const JsonFields& fields, std::int64_t window);
 
 /// "autograd": the model as it was counted, and AutogradCosts.

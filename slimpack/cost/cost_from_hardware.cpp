@@ -37,11 +37,12 @@ struct Job {
   [[nodiscard]] double reading(double weights) const {
     return hardware.linear_half_rows * 2 * weights / hardware.linear_flops * kNanosPerSecond / tp;
   }
-  /// The same of products that read and write the sums of the weights' gradients.
+  /// Nanoseconds that products take to read and write the sums of the weights' gradients.
+  /// `weights`: elements, of all tensor-parallel ranks.
   [[nodiscard]] double adding(double weights) const {
     return reading(weights) * 2 * accumulator() / element();
   }
-  /// Those of the layer's experts are all read.
+  /// Elements of the weights that a layer's products read. The weights of all its experts are read.
   [[nodiscard]] double layer_weights() const { return static_cast<double>(layer.parameters()); }
 };
 
@@ -156,7 +157,7 @@ void set_head(Costs& cost, const Job& job) {
       block / rows_of(head_block(words_of_rank(job), DeviceKind::kCuda));
 }
 
-/// What a group of replicas computes more in one pass of a layer, as
+/// Sets the work that a group of replicas has in addition in one pass of a layer, as
 /// packflow/layer/context_attention.cpp runs it.
 ///  - A member attends to its own keys with the queries of all members: to those of the slice and
 ///    to those of the prefix in a call each, where one replica alone has one call for both.

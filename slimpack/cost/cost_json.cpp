@@ -164,7 +164,8 @@ LayerCosts layer_field(const JsonFields& fields, std::int64_t window) {
   return layer;
 }
 
-/// Of the kinds of layers after the first; all know as much merging.
+/// Reads the costs of all kinds of layers but the first. Throws InvalidInput for another number of
+/// kinds than the model has, and for a kind that does not know as much merging as the first.
 void read_more_kinds(const JsonFields& fields, Costs& cost) {
   const std::size_t more = cost.shape.kinds.size() - 1;
   if (more == 0) return;

@@ -58,7 +58,8 @@ struct RowMoveTime {
   bool operator==(const RowMoveTime&) const = default;
 };
 
-/// What measured times depend on besides the job: elsewhere they say nothing.
+/// The conditions, besides the job, that measured times depend on. The times say nothing about
+/// other conditions.
 struct MeasuredOn {
   std::string processor;  ///< as the system names it
   std::string device;     ///< "cpu", or a kind of GPU and its memory
@@ -81,8 +82,8 @@ struct LayerCosts {
   /// The part of forward.per_pack that reads the weights. What computes products again reads the
   /// weights of these again. 0 = not known: per_pack counts as overhead.
   double weight_reading = 0;
-  /// What `backward` takes longer than with Recompute::kNothing, which keeps 1 / rms of norms and
-  /// silu(gate) ⊙ up. `weight_gradient` does not include it. Zero = not known.
+  /// The time that `backward` takes beyond a backward with Recompute::kNothing, which keeps 1 / rms
+  /// of norms and silu(gate) ⊙ up. `weight_gradient` does not include it. Zero = not known.
   EdgeTime elementwise;
   /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
   /// backward may put it off. Zero = not known, backward is not split.
@@ -114,8 +115,8 @@ struct Costs : LayerCosts {
   EdgeTime head_backward;              ///< last stage: final norm, head, loss and their gradients
   double optimizer_per_parameter = 0;  ///< of the stage; each of its tp ranks updates 1/tp of them
   double transfer_latency = 0;
-  /// Of the stage's whole output; each of its tp ranks sends 1/tp. Where a rank sends to two
-  /// stages, both directions share its link.
+  /// Nanoseconds for each byte of the stage's whole output; each of the stage's tp ranks sends 1/tp
+  /// of the output. Where a rank sends to two stages, both directions share its link.
   double transfer_per_byte = 0;
   /// Between a rank's device and pinned host memory, in either direction; 0 = not known, no rows
   /// are offloaded.
@@ -212,8 +213,8 @@ struct RecomputingCosts : Costs {
 [[nodiscard]] PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout,
                                  std::int32_t rank, Pass pass, std::int32_t replicas = 1);
 
-/// What counts of the last stage's work. Without a graph it runs forward only for the keys and
-/// values that other slices need (AutogradCosts), so of whole sequences nothing.
+/// The part of the last stage's work that counts. Without a graph the stage runs forward only for
+/// the keys and values that other slices need (AutogradCosts), so it runs none of whole sequences.
 enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
 
 /// Divides the layers so that the most loaded rank of the pipeline (embedding and head included) is
@@ -276,7 +277,7 @@ void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete
 [[nodiscard]] EdgeTime stage_weight_gradient(const Costs& cost, const StageLayout& layout,
                                              StageId stage);
 
-/// What a replica's times depend on besides its packs.
+/// The facts that a replica's times depend on besides its packs.
 struct Replication {
   /// Gradients are reduced over them, the model's state is shared out (Costs::zero).
   std::int32_t replicas = 1;

@@ -1,12 +1,12 @@
-// What the memory model counts.
+// The parts of a GPU's memory that the memory model may count.
 #pragma once
 
 #include <cstdint>
 
 namespace slimpack {
 
-/// What of a GPU's actions counts. Each counts all before it, too, so their differences say what
-/// each adds to a peak.
+/// The bytes of a GPU's actions that count. Each value counts all values before it, too, so the
+/// differences say what each value adds to a peak.
 enum class Counted : std::uint8_t {
   kTensors,   ///< the stores, and the tensors of layers
   kKernels,   ///< what the attention kernel takes for itself (flash_transients.h)

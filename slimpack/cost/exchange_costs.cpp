@@ -71,7 +71,7 @@ class ExchangeCosts {
   }
 
  private:
-  /// Of one layer: what the exchange changes.
+  /// Nanoseconds by which the exchange changes one layer's time.
   struct LayerTime {
     double giver, taker;
   };
@@ -113,8 +113,8 @@ class ExchangeCosts {
     return replication_.speed.empty() ? 1 : replication_.speed[rank];
   }
 
-  /// What the action takes longer if its attention takes `nanos` longer: with ZeRO-2 and 3 it takes
-  /// at least as long as what travels for it.
+  /// Nanoseconds that the action takes longer if its attention takes `nanos` longer. With ZeRO-2
+  /// and 3 an action takes at least as long as the state that travels for it.
   [[nodiscard]] double longer_by(const Action& action, double nanos) const {
     const Pass pass = action.pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
     const double floor =

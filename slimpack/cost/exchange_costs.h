@@ -1,4 +1,4 @@
-// What a context exchange takes: time and bytes of its two actions.
+// The costs of a context exchange: time and bytes of its two actions.
 #pragma once
 
 #include <span>

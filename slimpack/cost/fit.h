@@ -43,7 +43,7 @@ struct LayerFit {
   FitErrors errors;
 };
 
-/// Which terms of a layer's cost are fitted besides the usual ones.
+/// The terms of a layer's cost that are fitted besides the usual ones.
 struct FittedTerms {
   Tokens window{0};           ///< the layer's; 0 = none: no terms within a window
   bool missing_rows = false;  ///< PackCost::per_missing_row
@@ -68,7 +68,8 @@ struct EdgeFit {
 /// least one measurement, all times positive.
 [[nodiscard]] EdgeFit fit_edge_time(std::span<const EdgeMeasurement> measurements);
 
-/// As fit_edge_time, for a part of a layer's pass: neither term exceeds that of the `whole` pass.
+/// The fit of fit_edge_time for a part of a layer's pass. Neither term exceeds that of the `whole`
+/// pass. REQUIRES: at least one measurement, all times positive.
 [[nodiscard]] EdgeFit fit_part(std::span<const EdgeMeasurement> measurements,
                                const PackCost& whole);
 

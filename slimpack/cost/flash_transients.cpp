@@ -52,7 +52,7 @@ struct Call {
     keys += s.end.count();
     slices.push_back(s);
   }
-  /// Of K and V, which several sequences have end to end.
+  /// Bytes of K and V laid end to end, which a call of several sequences needs; 0 for one sequence.
   [[nodiscard]] std::int64_t joined_keys(const LayerWidths& w) const {
     return sequences > 1 ? 2 * w.k * keys : 0;
   }

@@ -21,8 +21,10 @@ Bytes largest(const std::vector<Bytes>& messages, std::size_t together) {
   return most;
 }
 
-/// Of a direct exchange, the others' parts of the own shard. In blocks, copies of what is sent, and
-/// for each other member of the block a part of every shard that the rank sums.
+/// Bytes that a rank holds while `replicas` replicas sum `gradients`. In a direct exchange they are
+/// the other replicas' parts of the rank's own shard. In an exchange by blocks they are copies of
+/// what the rank sends and, for each other member of its block, a part of every shard that the rank
+/// sums.
 Bytes reductions(Bytes gradients, std::int32_t replicas) {
   const std::vector<MemberBlock> blocks = member_blocks(replicas);
   if (blocks.size() == 1) return gradients / replicas * (replicas - 1);
@@ -36,7 +38,8 @@ Bytes reductions(Bytes gradients, std::int32_t replicas) {
   return gradients + gradients / replicas * most;
 }
 
-/// Of a node's part, if its replicas sum first, and of what goes on to other nodes.
+/// Bytes that a rank holds while replicas on these nodes sum `gradients`: those of the sum in the
+/// node, if its replicas sum first, and those of the share that goes on to other nodes.
 Bytes reductions(Bytes gradients, const NodePlacement& placement) {
   const std::int32_t in_node = placement.replicas_summed_in_node();
   return reductions(gradients, in_node) +

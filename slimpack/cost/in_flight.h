@@ -1,4 +1,5 @@
-// What a rank with a GPU of its own holds while it is on its way to or from other processes.
+// The bytes that a rank with a GPU of its own holds while they are on their way to or from other
+// processes.
 #pragma once
 
 #include <cstdint>

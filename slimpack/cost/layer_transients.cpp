@@ -70,7 +70,8 @@ std::int64_t attention_inputs(const LayerWidths& w) {
   return w.fused ? 2 * w.k : w.q + 3 * w.k;
 }
 
-/// What an action holds all the time: the positions of rows of several slices, and row numbers.
+/// Bytes that an action holds all the time: the positions of rows of several slices, and row
+/// numbers.
 std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
   return pack.tokens().count() * (w.index + (pack.slices.size() > 1 ? w.rope : 0));
 }

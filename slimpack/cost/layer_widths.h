@@ -45,21 +45,21 @@ struct LayerWidths {
   /// turned once more.
   [[nodiscard]] bool elementwise_again() const { return !fused || shape.has_qk_norm(); }
 
-  /// What forward keeps on the device for backward.
+  /// Bytes that forward keeps on the device for backward.
   [[nodiscard]] std::int64_t kept(Recompute recompute) const;
   /// The part of kept() that backward copies if it lies in several forward MicroPacks: all but gate
   /// and up.
   [[nodiscard]] std::int64_t joined(Recompute recompute) const;
-  /// What forward drops at the end of the layer but for silu(gate) ⊙ up, and backward computes
-  /// again or fetches from host memory.
+  /// Bytes that forward drops at the end of the layer, without silu(gate) ⊙ up. Backward computes
+  /// them again or fetches them from host memory.
   [[nodiscard]] std::int64_t dropped(Recompute recompute) const;
-  /// What a layer's weight gradients need after its input gradients: for each weight, the tensors
-  /// that its input is computed from and the gradient of its output.
+  /// Bytes that a layer's weight gradients need after its input gradients: for each weight, the
+  /// tensors that its input is computed from and the gradient of its output.
   [[nodiscard]] std::int64_t weight_operands() const;
 
   /// dK and dV, in the accumulate type.
   [[nodiscard]] std::int64_t gradients() const { return 2 * k / element * accumulator; }
-  /// What travels around a zone.
+  /// Bytes that travel around a zone.
   [[nodiscard]] TravelWidths travel() const { return {q, k, lse, gradients(), comm}; }
 
   /// The peak of rms_normalize beyond its input: the result; or, if it is rounded, input and result

@@ -44,10 +44,11 @@ EdgeTime expert_exchanges(const LinkedJob& job, double count) {
   return {.per_pack = count * link.latency, .per_token = count * bytes * link.per_byte};
 }
 
-/// Of a layer in one pass. Forward gathers the input of attention and of the MLP and scatters their
-/// outputs; backward does the same with gradients, and gathers both inputs again for the weights'
-/// gradients. To experts the tokens themselves travel, as often; where a layer has no other MLP,
-/// instead.
+/// The time of a layer's collectives in one pass. Forward gathers the input of attention and of the
+/// MLP and scatters their outputs; backward does the same with gradients, and gathers both inputs
+/// again for the weights' gradients. Experts get the tokens themselves, in as many exchanges as an
+/// MLP has collectives. A layer without another MLP has these exchanges in place of its
+/// collectives.
 EdgeTime layer_collectives(const LinkedJob& job, bool backward) {
   const double each = backward ? 3 : 2;
   const EdgeTime hidden =
@@ -81,7 +82,7 @@ double together(const LinkedJob& job, double group) {
   return static_cast<double>(most);
 }
 
-/// What a member pays to exchange rows with all others of a group.
+/// Nanoseconds that a member takes to exchange rows with all others of a group.
 struct GroupLinks {
   double latency = 0;   ///< of one way
   double per_byte = 0;  ///< of a byte of each token of the group, one way
@@ -118,7 +119,7 @@ GroupLinks ring_links(const LinkedJob& job, double group) {
   return {(group - 1) * hop.latency, (group - 1) / group * hop.per_byte, hop.per_byte};
 }
 
-/// What a group of replicas pays for messages in one pass of a layer, as
+/// Adds the time that a group of replicas takes for messages in one pass of a layer, as
 /// packflow/layer/context_attention.cpp runs it. Each message but the last results travels while
 /// the member attends to rows that are there: in (group − 1)/group of its attention.
 void add_travel(const LinkedJob& job, double group, bool backward, double pair_nanos,
@@ -145,7 +146,7 @@ void add(Time& time, const EdgeTime& more) {
   time.per_token += more.per_token;
 }
 
-/// Of all layers of one kind.
+/// Adds the links' time to the costs of one kind of layer.
 void add_layer_links(const LinkedJob& job, LayerCosts& cost) {
   const auto pair_nanos = [](const PackCost& of_pass) {
     return of_pass.windowed() ? of_pass.per_window_pair : of_pass.per_pair;
@@ -204,7 +205,7 @@ void add_link_costs(Costs& cost, const HardwareSpec& links, const NodePlacement&
 
 Costs with_links(Costs measured, const HardwareSpec& links, std::int32_t most_replicas,
                  std::int32_t stages, const ContextParallel& context) {
-  // What exchanging takes of a member's processor, no attention hides.
+  // No attention hides the time that an exchange takes of a member's processor.
   const auto compute = [](EdgeTime& exchange, const Travel& travel) {
     exchange.per_token += std::min(travel.per_query, travel.per_key);
   };

@@ -112,7 +112,7 @@ using TransientsByRecompute = std::array<std::vector<std::int64_t>, kRecomputati
 /// Bytes by pack, for layers of one kind. They are the same on every stage, except for the
 /// recomputation of its layers.
 struct PackTransients {
-  /// Of a layer. `input`: of a backward that puts its weight gradients off.
+  /// The peaks of one layer. `input`: of a backward that puts its weight gradients off.
   TransientsByRecompute forward, backward, input;
   std::vector<std::int64_t> head;
   std::vector<Bytes> weights;           ///< by backward pack, of its weight gradients
@@ -229,7 +229,8 @@ std::int64_t stage_forward_transient(const std::vector<KindMemory>& kinds,
   return most;
 }
 
-/// What a backward leaves behind: one that puts its weight gradients off leaves their operands.
+/// The tensors that a backward leaves behind: one that puts its weight gradients off leaves their
+/// operands.
 enum class Leaves : std::uint8_t { kNothing, kOperands };
 
 /// The peak beyond the stores as they were before the action. The last layer runs first. Each layer
@@ -460,7 +461,7 @@ ModelState model_state(const Costs& cost, const StageLayout& layout, std::int32_
   const std::int64_t accumulator = accumulator_bytes(cost.dtype);
   const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
   const std::int64_t share = share_of(held, replicas);
-  // Of what is shared out a rank has two buckets whole: one that runs and one that travels.
+  // A rank has two buckets whole of what is shared out: one that runs and one that travels.
   const std::int64_t whole = 2 * share_of(bucket, cost.tp);
   const std::int64_t shared = std::min(held, share + whole);
   return {Bytes((cost.zero == 3 ? shared : held) * element),

@@ -60,8 +60,8 @@ struct ModelState {
   [[nodiscard]] Bytes total() const { return weights + gradients + optimizer; }
   bool operator==(const ModelState&) const = default;
 };
-/// Of a rank of the pipeline with all its stages. `replicas` replicas share out the optimizer's
-/// part, with ZeRO-2 gradients and with ZeRO-3 weights, too.
+/// The state of a rank of the pipeline with all its stages. `replicas` replicas share out the
+/// optimizer's part, with ZeRO-2 gradients, too, and with ZeRO-3 also weights.
 [[nodiscard]] ModelState model_state(const Costs& cost, const StageLayout& layout,
                                      std::int32_t rank, std::int32_t replicas);
 /// The total of model_state.

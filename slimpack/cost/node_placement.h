@@ -1,4 +1,4 @@
-// Which ranks of a job share a node, and with it its links.
+// The nodes of a job's ranks: ranks of one node share its links.
 #pragma once
 
 #include <cstdint>

@@ -41,8 +41,8 @@ void drop(AutogradCosts& autograd) {
   drop(autograd.stage);
 }
 
-/// What the ranks of a replica compute, without what follows the last MicroPack. A split backward
-/// takes as long as a whole one.
+/// The time that the ranks of a replica compute, added up, without what follows the last MicroPack.
+/// A split backward takes as long as a whole one.
 Nanos computed(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
                const Replication& replication) {
   const TaskTimes times = task_times(cost, layout, packs, replication);

@@ -7,8 +7,8 @@
 
 namespace slimpack {
 
-/// The same costs without what is paid for every MicroPack (launches, reading weights) and for
-/// every slice. What grows with tokens, pairs and prefixes stays.
+/// `cost` without the times that every MicroPack takes (launches, reading weights) and without
+/// those that every slice takes. Times that grow with tokens, pairs and prefixes stay.
 [[nodiscard]] Costs without_overheads(const Costs& cost);
 
 /// How much longer all ranks of a replica together compute because of these overheads: the sum over

@@ -70,7 +70,7 @@ struct PackCost {
            (windowed() ? per_window_pair * slice.window_pairs(window) : 0) + travelling(slice);
   }
 
-  /// Of that, what reading the prefix costs.
+  /// The nanoseconds that reading the prefix takes of a slice's time.
   [[nodiscard]] constexpr double prefix(const Slice& slice) const {
     const auto tokens = [](Tokens count) { return static_cast<double>(count.count()); };
     return per_prefix_token * tokens(slice.prefix()) +

@@ -18,8 +18,8 @@ struct PromptQuestion {
   Tokens slice = kPrefillSlice;
 };
 
-/// What lives while the last slice of the prompt runs, beside the program itself. Decoding takes
-/// less.
+/// The memory in use while the last slice of the prompt runs, beside the program itself. Decoding
+/// takes less.
 struct PromptMemory {
   Bytes weights;
   Bytes cache;   ///< keys and values of prompt and answer

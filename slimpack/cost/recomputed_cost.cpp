@@ -24,7 +24,7 @@ Again again(const LayerShape& layer, Recompute recompute) {
   const auto output = static_cast<double>(layer.out_width() * layer.hidden_size);
   const double gate_up = 2.0 * static_cast<double>(layer.hidden_size * layer.active_width());
   const auto all = static_cast<double>(layer.active_weights());
-  // Of latents, keys are a product like values.
+  // Keys that come from latents are a product, as values are.
   const double k = layer.kv_rank > 0 ? kv : kv / 2;
   const double normalised = layer.qk_norm != QkNorm::kNone ? q + k : q;
   switch (recompute) {

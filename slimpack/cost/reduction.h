@@ -20,8 +20,8 @@ namespace slimpack {
 /// How many messages a byte's sum waits for, one after the other.
 [[nodiscard]] std::int32_t reduction_rounds(const NodePlacement& placement);
 
-/// What one of these rounds takes, and a byte that leaves a rank, on average. Of g replicas that
-/// sum in their node first, (g − 1)/g of the bytes stay there.
+/// The average latency of one round (reduction_rounds), and the average time of a byte that leaves
+/// a rank. If g replicas sum in their node first, (g − 1)/g of the bytes stay there.
 [[nodiscard]] Link reduction_link(const LinkMap& links, const NodePlacement& placement);
 
 /// Nanoseconds from a rank's last action until all of its gradients are reduced. `last_backward`:

@@ -13,7 +13,7 @@
 namespace slimpack {
 namespace {
 
-/// Of one member.
+/// Rows that one member sends and gets, inside its node and between nodes.
 struct MemberMoves {
   double sent_inside = 0, sent_outside = 0, got_inside = 0, got_outside = 0;
 };

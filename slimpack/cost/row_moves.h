@@ -8,7 +8,7 @@
 
 namespace slimpack {
 
-/// Of a MicroPack: the most rows that one member sends or gets, inside its node and between nodes.
+/// The most rows of a MicroPack that one member sends or gets, inside its node and between nodes.
 struct RowMoves {
   double inside = 0;
   double outside = 0;
@@ -16,7 +16,7 @@ struct RowMoves {
   bool operator==(const RowMoves&) const = default;
 };
 
-/// None without row zones. Cost: O(members² · zones that differ).
+/// The moves are zero without row zones. Cost: O(members² · zones that differ).
 [[nodiscard]] RowMoves row_moves(const MicroPack& pack, const NodePlacement& placement);
 
 /// Nanoseconds of the moves in all layers of a stage in one pass. Forward moves queries, keys and

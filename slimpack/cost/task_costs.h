@@ -29,8 +29,8 @@ struct TaskTimes {
   /// one has run the rank's stages. Buckets are reduced one after the other, each once all replicas
   /// have it, so the rank is reduced when this time has passed on every replica.
   std::vector<Nanos> reduce;
-  /// The same where the rank's last action is weight gradients alone. They hide less than a
-  /// backward, but send nothing. Empty = backward cannot be split.
+  /// `reduce` where the rank's last action is weight gradients alone. Weight gradients hide less
+  /// than a backward, but send nothing. Empty = backward cannot be split.
   std::vector<Nanos> reduce_after_weights;
   /// By rank of the pipeline: gradient norm, optimizer and the exchange of updated parameters,
   /// after all ranks.
@@ -43,7 +43,7 @@ struct TaskTimes {
     const bool weights = last == Pass::kWeightGradient && !reduce_after_weights.empty();
     return weights ? reduce_after_weights[rank] : reduce[rank];
   }
-  /// The same, whatever comes last.
+  /// The least of reduce_after, whatever pass comes last.
   [[nodiscard]] Nanos least_reduce(std::size_t rank) const {
     return std::min(reduce_after(Pass::kBackward, rank), reduce_after(Pass::kWeightGradient, rank));
   }
@@ -66,8 +66,8 @@ struct TaskBytes {
   /// The operands of put-off weight gradients, held from the input gradients' end until the weight
   /// gradients end. Empty = backward cannot be split.
   std::vector<std::vector<Bytes>> weight_operands;
-  /// As backward_transient, for input gradients. Their layers leave operands one by one; the peak
-  /// includes these.
+  /// The peak of input gradients, counted as in backward_transient. Their layers leave operands one
+  /// by one; the peak includes these operands.
   std::vector<std::vector<Bytes>> input_transient;
   /// The peak of weight gradients beyond everything above.
   std::vector<std::vector<Bytes>> weight_transient;

@@ -73,12 +73,12 @@ struct SliceSums {
   }
 };
 
-/// Of the slices of one zone.
+/// Sums over the slices of one zone.
 struct ZoneSums : SliceSums {
   Zone zone;
 };
 
-/// Of a pack.
+/// Sums over the slices of a pack.
 struct PackSums : SliceSums {
   std::int32_t replicas = 1;
   std::vector<ZoneSums> zones;       ///< where slices have zones of their own
@@ -156,7 +156,7 @@ Nanos time_of_zones(const CostOf& cost_of, const PackSums& sum, double moving) {
   return rounded(std::ranges::max(times));
 }
 
-/// What each MicroPack of a run under autograd does.
+/// Facts about the packs of a run under autograd: which keep a graph, and which feed others.
 struct AutogradPacks {
   std::vector<bool> kept_forward, kept_backward;  ///< whether its graph is kept from F to B
   std::vector<bool> feeds;  ///< by forward pack: whether other slices need its keys and values
@@ -258,7 +258,7 @@ std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, St
   return times;
 }
 
-/// Of E, H or G. The slowest rank of the pipeline sets the pace.
+/// The times of pass E, H or G, by pack. The slowest rank of the pipeline sets the pace.
 std::vector<Nanos> joint_times(const Costs& cost, const StageLayout& layout, Pass pass,
                                const std::vector<PackSums>& packs, const Replication& replication) {
   const EdgeTime joint = vocabulary_time(cost, layout, pass);
@@ -310,7 +310,7 @@ void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& 
       rounded(cost.optimizer_per_parameter * parameters / speed_of(replication, rank)));
 }
 
-/// Of the last pack; 0 without packs.
+/// Nanoseconds of the last pack; 0 without packs.
 double last_of(const std::vector<Nanos>& times) {
   return times.empty() ? 0 : static_cast<double>(times.back().count());
 }

@@ -9,7 +9,7 @@ namespace slimpack {
 
 void add_vocabulary(TaskBytes& bytes, LayerWidths widths, const PackPlan& held, std::int32_t ranks,
                     DeviceKind device) {
-  // As on one of all the ranks that share the vocabulary, to which hidden states come gathered.
+  // Each rank of the pipeline has its share of the vocabulary and gets gathered hidden states.
   const std::int64_t rows = widths.all_hidden();
   widths.vocab_size = share_of(widths.vocab_size, ranks);
   widths.gathered = rows;

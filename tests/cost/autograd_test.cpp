@@ -147,7 +147,8 @@ TEST(AutogradMemory, OfElementwiseLayersKeepsLessAndPeaksWhereTheyRunAgain) {
   EXPECT_EQ(counts(bytes.backward_transient[0]), Counts({96 + 480 + 48, 96 + 480}));
   EXPECT_EQ(bytes.kv, task_bytes(nothing, {{0, 1, 2}}, kPaired, kLengths).kv);
 
-  // Of one stage the second layer goes first. In the first layer its 6 · 60 are gone.
+  // Backward of one stage with two layers runs the second layer first. In the first layer the
+  // second one's 6 · 60 are gone.
   const auto mixed = with_recompute(counted_costs({0, 0}), {kNothing, kElementwise});
   const TaskBytes of_both = task_bytes(mixed, {{0, 2}}, kPaired, kLengths);
   EXPECT_EQ(counts(of_both.rows[0]), Counts({6 * (16 + 60 + 100), 6 * (16 + 60 + 100) + 48}));

@@ -143,7 +143,7 @@ RC_GTEST_PROP(CostFromHardware, TakesNoLongerOnAFasterMachine, ()) {
 
 TEST(CostFromHardware, SplitsTheWeightsOffBackwardsMatrixProducts) {
   const Costs one = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware());
-  // As much work as forward, and a quarter of 120 us.
+  // The gradients of weights have as much work as forward, and a quarter of backward's 120 us.
   EXPECT_DOUBLE_EQ(one.weight_gradient.per_token, 404750336.0 / 400e3);
   EXPECT_EQ(one.weight_gradient.per_pack, 30000);
   const Costs four = cost_from_hardware(llama2_7b(), Dtype::kBf16, round_hardware(), 4);
@@ -298,7 +298,8 @@ TEST(CostFromHardware, RecomputesWithTheWeightsOfTheProductsThatItRepeats) {
   HardwareSpec hardware = round_hardware();
   hardware.linear_half_rows = 100;
   const Costs cost = cost_from_hardware(llama2_7b(), Dtype::kBf16, hardware);
-  // Of 202,375,168 weights gate and up have 2 · 4,096 · 11,008; half of forward's launches besides.
+  // Gate and up have 2 · 4,096 · 11,008 of 202,375,168 weights. They also take half of forward's
+  // launches.
   EXPECT_DOUBLE_EQ(
       backward_time(cost, Recompute::kMlp).per_pack,
       cost.backward.per_pack + 30000 + 2 * 4096 * 11008 / 202375168.0 * cost.weight_reading);
@@ -350,7 +351,8 @@ TEST(CostFromHardware, GroupsOfThreeLieBetweenTwoAndFourOrBeyondTwo) {
     const auto of_group = [&](std::int32_t replicas) {
       return stage_cost(cost, {{0, 1, 2, 3}}, StageId(1), Pass::kForward, replicas);
     };
-    // As in the test below: three replicas send to two others each, and two thirds travel.
+    // Three replicas send to two others each, and two thirds travel: the test below has the
+    // figures.
     EXPECT_NEAR(of_group(3).per_pack - of_group(1).per_pack, 4 * 7000, 1e-6);
     EXPECT_NEAR(of_group(3).per_token + of_group(3).travel.per_query - of_group(1).per_token / 3,
                 (16512 * 2 + 16) * 2 / 3.0, 1e-6);
@@ -379,8 +381,8 @@ TEST(CostFromHardware, MergesReplicasOverTheNodeWhileTheyFitAndTheNetworkBeyond)
   EXPECT_EQ(merge[1].backward, (EdgeTime{6 * 7000, 40 * 0.75 + 8192 * 2 / 4.0}));
   EXPECT_EQ(merge[0].forward_travel.per_query, 16512 * 2 / 2.0 - 8320 * 2 / 2.0);
   EXPECT_EQ(merge[1].backward_travel.per_query, 32896 * 2 * 0.75 - 8192 * 2 / 4.0);
-  // Of eight replicas of two ranks a node of eight has four: three others are inside it, four are
-  // not, at 4 ns a byte and 11 us. Of a row an eighth goes to each.
+  // A node of eight ranks has four of eight replicas of two ranks. Three others are inside the
+  // node; four are outside, at 4 ns a byte and 11 us. An eighth of a row goes to each.
   const double latency = 2 * (3 * 7000 + 4 * 11000), per_byte = (3 * 2 + 4 * 4) / 8.0;
   EXPECT_EQ(merge[2].forward, (EdgeTime{latency, 16 * 0.875 + 8320 * 4 / 8.0}));
   EXPECT_EQ(merge[2].backward, (EdgeTime{latency, 40 * 0.875 + 8192 * 4 / 8.0}));
@@ -430,9 +432,10 @@ TEST(CostFromHardware, PassesKeysOnInARing) {
   EXPECT_EQ(merge(false)[1].backward.per_token - merge(false)[1].forward.per_token,
             (40 - 16) * 0.75 + 4096 * 2 / 4.0);
   EXPECT_EQ(merge(false)[1].forward_travel.per_query, Travel::kNever);
-  // Of eight replicas four are on a node, whose eight ranks stand in two such rings: two ranks at a
-  // time send to the next node. Each has a card of its own, 4 ns a byte; by route four of them.
-  // Meanwhile three quarters of the next bytes are dealt out at 2 ns, which takes longer.
+  // A node has four of eight replicas, and its eight ranks stand in two such rings: two ranks at a
+  // time send to the next node. Each of them has a card of its own, at 4 ns a byte; a route gives
+  // it four cards. Meanwhile three quarters of the next bytes are dealt out at 2 ns, which takes
+  // longer.
   EXPECT_EQ(merge(false)[2].forward_travel.per_key, 2048 * 4 * 0.875);
   EXPECT_EQ(merge(true)[2].forward_travel.per_key, 2048 * (0.75 * 2) * 0.875);
   EXPECT_EQ(merge(true)[1], merge(false)[1]);
@@ -459,7 +462,7 @@ TEST(CostFromHardware, AddsLinksToWhatWasMeasuredWithoutThem) {
   EXPECT_EQ(linked.transfer_latency, whole.transfer_latency);
   EXPECT_EQ(linked.reduce_per_byte, whole.reduce_per_byte);
   EXPECT_EQ(linked.merge[1].forward_travel, whole.merge[1].forward_travel);
-  // What was measured per key that travels stays, and nothing hides it.
+  // The measured time of a key that travels stays, and nothing hides it.
   EXPECT_EQ(linked.merge[1].forward.per_token, 3 + 8320 * 2 / 4.0);
   EXPECT_EQ(linked.merge[1].forward.per_pack, 100 + 6 * 7000);
 }
@@ -473,10 +476,10 @@ TEST(CostFromHardware, ReducesGradientsInsideTheNodeFirst) {
   // Five do not share nodes evenly: all bytes cross cards.
   EXPECT_DOUBLE_EQ(cost(5).reduce_per_byte, 4);
   EXPECT_DOUBLE_EQ(cost(5).reduce_latency, 11000);
-  // Of 8, four share a node: of the 7/8 that a rank sends, 6/8 stay there and 1/8 leaves it.
+  // Four of 8 replicas share a node. A rank sends 7/8: 6/8 stay in the node and 1/8 leaves it.
   EXPECT_DOUBLE_EQ(cost(8).reduce_per_byte, (6 * 2 + 1 * 4) / 7.0);
   EXPECT_DOUBLE_EQ(cost(8).reduce_latency, (7000 + 11000) / 2.0);  // of two rounds
-  // Of 6, two by two: of 5/6, 3/6 stay and 2/6 leave.
+  // Two of 6 replicas share a node. A rank sends 5/6: 3/6 stay in the node and 2/6 leave it.
   EXPECT_DOUBLE_EQ(cost(6).reduce_per_byte, (3 * 2 + 2 * 4) / 5.0);
 }
 

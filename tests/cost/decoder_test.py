@@ -119,7 +119,7 @@ def test_small_models_have_the_parameters_of_transformers(tmp_path, name):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_flops_of_a_token_are_those_that_torch_counts(tmp_path, name):
-    """Of one token: attention then has one pair by head and layer, masked or not."""
+    """One token is run: attention then has one pair by head and layer, masked or not."""
     path, config = write_small(tmp_path, name)
     model = build(config, "cpu")
     with torch.no_grad():

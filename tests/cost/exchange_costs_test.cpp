@@ -27,8 +27,8 @@ struct Exchanged {
     replica.times = task_times(cost, layout, replica.packs);
   }
 
-  /// What an exchange of two keys changes: of the last slice on stage 0 and the middle one on
-  /// stage 1, which have one layer in common.
+  /// Nanoseconds by which an exchange of two keys changes its two actions. The giver runs the last
+  /// slice on stage 0, the taker the middle one on stage 1. The stages have one layer in common.
   struct Change {
     std::int64_t giver, taker;
   };

@@ -183,7 +183,7 @@ TEST(Fit, APartTakesNoMoreThanTheWholeInEitherTerm) {
   EXPECT_EQ(without.time.per_pack, 0);
   EXPECT_NEAR(without.time.per_token, 20.0 / 13, 1e-9);
   EXPECT_NEAR(without.largest_error, 1 - 10.0 / 13, 1e-9);
-  // And of a whole that takes nothing it is nothing.
+  // A part of a whole that takes nothing takes nothing.
   EXPECT_EQ(fit_part(points, PackCost{}).time, EdgeTime());
   EXPECT_EQ(fit_part(points, PackCost{}).largest_error, 1);
 }

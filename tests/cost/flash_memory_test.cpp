@@ -33,7 +33,7 @@ TEST(FlashMemory, OfABackwardCallIsThatOfLibtorchsKernel) {
   EXPECT_EQ(flash_backward_call(widths(), 1, 300, 1300), 1'179'648 + 1'331'200 + 10'944);
   // Two sequences: 150 + 2 · 128 = 406 rows; ⌈10 / 8⌉ = 2 copies: 2 · 406 · 4 · 64 · 4.
   EXPECT_EQ(flash_backward_call(widths(), 2, 150, 150), 831'488 + 2 * 150 * 512 + (150 + 406) * 16);
-  // As many key heads as query heads: dK and dV are not expanded.
+  // With as many key heads as query heads, dK and dV are not expanded.
   LayerWidths w = widths();
   w.shape.num_kv_heads = 4;
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300), 1'179'648 + 10'944);
@@ -189,11 +189,12 @@ TEST(GpuGroups, CountTheRanksOfANodeOnceInEachGroup) {
   };
   // A node of eight has two tensor-parallel ranks of four stages. Replicas are elsewhere.
   EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .stages = 4, .replicas = 4}), 1 + 2);
-  // Of one stage it has four replicas: three others, and merged over two and over four 1 + 3.
+  // With one stage the node has four replicas. A rank has three others, and 1 + 3 in merged groups
+  // of two and of four.
   EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .replicas = 4}, 4), 1 + 3 + 1 + 3);
   EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .replicas = 64}, 4),
             1 + 3 + 3 + 1 + 3);  // with those that sum gradients with it first
-  // Of two stages two replicas.
+  // With two stages the node has two replicas.
   EXPECT_EQ(peers({.ranks_per_node = 8, .tensor = 2, .stages = 2, .replicas = 64}, 4),
             1 + 1 + 1 + 1 + 1 + 1);
   // Stages in one node: the one before and the one after; of eight stages of four ranks, one.

@@ -95,7 +95,7 @@ TEST(H100File, HoldsTheRowsOfWhichProductsRunAtHalfTheirRate) {
   EXPECT_NEAR(with.largest_error, 0.227, 0.0005);
   // The file states as much time at its own rate.
   EXPECT_NEAR(with.coefficients[1] * h100.linear_flops * 1e-9, h100.linear_half_rows, 0.5);
-  // As if rows all ran at one rate: 10.9% and 42.9%.
+  // A fit in which all rows run at one rate is 10.9% off on average and 42.9% at most.
   const Fit without = fit({columns[0], columns[2]}, times);
   EXPECT_NEAR(without.mean_error, 0.109, 0.0005);
   EXPECT_NEAR(without.largest_error, 0.429, 0.0005);

@@ -102,7 +102,7 @@ TEST(WithRecompute, AttentionOfAMergedPackIsExchangedAgainInTheLayersThatRunItAg
     return stage_cost(with_recompute(plain, recompute), kTwoStages, last, Pass::kBackward, 2)
         .per_pack;
   };
-  // Of two replicas 30 forward and 60 backward a layer.
+  // Merging two replicas adds 30 ns in forward and 60 ns in backward to a layer.
   EXPECT_EQ(overhead({}), 4000 + 2 * 200 + 2 * 60);
   EXPECT_EQ(overhead({R::kFull, R::kMlp, R::kElementwise}), 4000 + 250 + 200 + 2 * 60);
   EXPECT_EQ(overhead({R::kMlp, R::kAttention, R::kElementwise}), 4000 + 250 + 200 + 2 * 60 + 30);
@@ -154,7 +154,7 @@ TEST(Offload, OfAStagesLastLayerIsHiddenByTheHeadAlone) {
   cost.head_backward.per_token = 3;
   EXPECT_EQ(token_time(with_recompute(cost, R::kOffload), 1, Pass::kBackward),
             2 * 4 + 2 * 0.9375 + (4 - 3) + 3);
-  // Of two replicas that run a pack together, each moves half of the rows. The exchange takes 0.5.
+  // Each of two replicas that run a pack together moves half of the rows. The exchange takes 0.5.
   EXPECT_EQ(
       stage_cost(everywhere, kTwoStages, StageId(std::int32_t{0}), Pass::kForward, 2).per_token,
       (2 + 4.9375 + 5) / 2 + 0.5);

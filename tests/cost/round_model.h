@@ -25,7 +25,7 @@ inline Costs round_model() {
   return cost;
 }
 
-/// The same on groups of two and four replicas, with gradients reduced between replicas.
+/// round_model() with groups of two and four replicas, and with gradients reduced between replicas.
 inline Costs round_model_of_replicas() {
   Costs cost = round_model();
   cost.merge = {{{30, 0.5}, {60, 1.5}}, {{40, 0.25}, {80, 0.75}}};

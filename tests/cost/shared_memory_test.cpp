@@ -26,13 +26,13 @@ PackPlan example_packs() {
   return {{{{slice(0, 0, 6)}}, {{slice(0, 6, 10)}}}, {{{slice(0, 5, 10)}}, {{slice(0, 0, 5)}}}};
 }
 
-/// The same shares of a sequence twice as long on two replicas.
+/// Two replicas share a sequence that is twice as long: each has the shares of example_packs().
 PackPlan merged_packs() {
   return {{{{slice(0, 0, 12)}, 2}, {{slice(0, 12, 20)}, 2}},
           {{{slice(0, 10, 20)}, 2}, {{slice(0, 0, 10)}, 2}}};
 }
 
-/// What memory_model_test derives for the example.
+/// Peaks of the example in bytes, which memory_model_test derives.
 constexpr std::int64_t kForward = 6 * 64;
 constexpr std::int64_t kBackward = 320 + 680 + 800 + 360 + 320 + 520 + 400 - 128;
 constexpr std::int64_t kHead = 200 + 5 * (8 + 16 + 64 + 40 + 96);

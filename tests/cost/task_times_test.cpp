@@ -53,8 +53,8 @@ TEST(StageCost, CountsWhatMergedSlicesAdd) {
   EXPECT_EQ(backward(full(cost)) - backward(full(round_model_of_replicas())), 11 + 8);
 }
 
-/// Of two replicas, forward: a query takes 0.5 ns to travel and a key 0.1, and a tenth of a
-/// nanosecond for each pair hides some of that.
+/// Costs of two replicas, forward: a query takes 0.5 ns to travel and a key 0.1 ns. Each query-key
+/// pair hides `hidden_per_pair` ns of that.
 Costs with_travel(double hidden_per_pair = 0) {
   Costs cost = round_model_of_replicas();
   cost.merge[0].forward.per_token = 0;

@@ -70,7 +70,7 @@ TEST(WeightGradientTimes, LeaveInputGradientsSomeTime) {
   TaskTimes times = task_times(cost, three, two_packs());
   EXPECT_EQ(times.backward[1], (NanosOf{Nanos(208), Nanos(212)}));
   EXPECT_EQ(times.weight_gradient[1], (NanosOf{Nanos(207), Nanos(211)}));
-  // Of nothing nothing can wait.
+  // A backward that takes no time has nothing that can wait.
   cost.backward = {};
   times = task_times(cost, three, two_packs());
   EXPECT_EQ(times.backward[1], (NanosOf{Nanos(0), Nanos(0)}));
@@ -175,8 +175,8 @@ TEST(WeightGradientBytes, TakeNoMoreThanTheOperandsThatTheyFreeButForProducts) {
   Costs small_mlp = bf16;
   small_mlp.shape.kinds[0].dense_width = 4;
   EXPECT_EQ(example_bytes(small_mlp).weight_transient[0], (BytesOf{Bytes(6 * 56), Bytes(4 * 56)}));
-  // Of many tokens 256 are widened at a time, and nothing is more than the first: gate and up have
-  // 256 · 160 − 1,000 · 32.
+  // A pack of many tokens widens 256 at a time, and no product needs more than the first. Gate and
+  // up have 256 · 160 − 1,000 · 32.
   const PackPlan long_pack{{{{slice(0, 0, 1000)}}}, {{{slice(0, 0, 1000)}}}};
   EXPECT_EQ(
       task_bytes(RecomputingCosts{bf16}, {{0, 2}}, long_pack, {Tokens(1000)}).weight_transient[0],
