@@ -7,7 +7,8 @@
 
 namespace slimpack {
 
-/// What travels between the replicas, named as Megatron's cp_comm_type where it has the same.
+/// The rows that travel between the replicas. Names are those of Megatron's cp_comm_type where
+/// Megatron has the same.
 enum class CpCommType : std::uint8_t {
   /// Queries and their results, or keys and values where these have fewer bytes, from each member
   /// straight to each other one, while attention computes.

@@ -40,15 +40,16 @@ struct HardwareSpec {
   std::int32_t flash_attention = 2;
   /// Whether the build has the fused kernels; else libtorch's operators run.
   bool fused_kernels = true;
-  /// What CUDA takes for itself, with all kernels loaded.
+  /// Bytes that CUDA takes for itself, with all kernels loaded.
   Bytes context_bytes{1'440'000'000};
-  /// What libtorch's allocator leaves unfilled at the ends of its segments: a page of each.
+  /// Bytes that libtorch's allocator leaves unfilled at the ends of its segments, for each queue.
   Bytes allocator_page_bytes{23'068'672};
-  /// What NCCL takes for each rank of the node that a rank exchanges messages with, in each group.
+  /// Bytes that NCCL takes for each rank of the node that a rank exchanges messages with, in each
+  /// group.
   Bytes peer_buffer_bytes{402'653'184};
   /// Bytes per second between a rank and pinned host memory, in one direction; 0 = not known.
   double host_bandwidth = 50e9;
-  /// Of its machine's memory what each rank may take for pinned rows.
+  /// Bytes of its machine's memory that each rank may take for pinned rows.
   Bytes host_memory_bytes{250'000'000'000};
 
   std::int32_t ranks_per_node = 8;

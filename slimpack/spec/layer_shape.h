@@ -43,7 +43,7 @@ struct LayerShape {
   std::int64_t expert_width = 0;
   bool expert_bias = false;  ///< of each expert's maps and of the router
 
-  /// Of a layer that is known only as somebody counted it: its parameters, and the elements of all
+  /// Figures of a layer that is known only from a count: its parameters, and the elements of all
   /// matrices that a token is multiplied with. 0 = both follow from the widths.
   std::int64_t counted_parameters = 0;
   std::int64_t counted_weights = 0;
@@ -63,14 +63,14 @@ struct LayerShape {
   [[nodiscard]] std::int64_t kv_weights() const;
   [[nodiscard]] std::int64_t active_weights() const;
   [[nodiscard]] std::int64_t parameters() const;
-  /// Of those, what a token uses: without the experts that it is not sent to.
+  /// The parameters that a token uses: all but those of the experts that the token is not sent to.
   [[nodiscard]] std::int64_t active_parameters() const;
 
   bool operator==(const LayerShape&) const = default;
 };
 
-/// What one of `tp` tensor-parallel ranks has of a layer; tensor_parallel_part of a Decoder has the
-/// rules.
+/// The part of a layer that one of `tp` tensor-parallel ranks has. tensor_parallel_part of a
+/// Decoder has the rules.
 [[nodiscard]] LayerShape tensor_parallel_part(const LayerShape& layer, std::int32_t tp);
 
 /// One line per broken rule: sizes within bounds, so that no product overflows.

@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// As one rank sees it, in nanoseconds.
+/// A link as one rank sees it: nanoseconds, and nanoseconds per byte.
 struct Link {
   double latency = 0;
   double per_byte = 0;
@@ -25,10 +25,10 @@ struct LinkMap {
   double nic_per_byte = 0;  ///< of one NIC, in each direction
 
   [[nodiscard]] std::int32_t node(std::int32_t rank) const { return rank / ranks_per_node; }
-  /// On which so many ranks stand.
+  /// The number of nodes on which so many ranks stand.
   [[nodiscard]] std::int32_t nodes(std::int32_t ranks) const { return node(ranks - 1) + 1; }
 
-  /// Of a rank while all ranks of its node send, each over its part of the cards.
+  /// The link of a rank while all ranks of its node send, each over its part of the cards.
   [[nodiscard]] Link link(bool in_node) const {
     if (in_node) return {node_latency, node_per_byte};
     return {nic_latency, nic_per_byte * ranks_per_node / nics_per_node};
@@ -37,16 +37,17 @@ struct LinkMap {
   bool operator==(const LinkMap&) const = default;
 };
 
-/// Of a machine. Its NICs carry together what all its ranks send (link_bytes_per_second); a rank
-/// with several of them uses these as one.
+/// The links of a machine. Its NICs carry together what all its ranks send (link_bytes_per_second).
+/// A rank with several of these NICs uses them as one.
 [[nodiscard]] LinkMap link_map(const HardwareSpec& hardware);
 
 /// Nanoseconds of one transfer between two ranks of different nodes, over the sender's own NIC.
 [[nodiscard]] double direct_transfer(const LinkMap& links, double bytes);
 
-/// The same spread over the NICs of `proxies` ranks of each node (Zeppelin, arXiv:2509.21841): the
-/// sender deals the bytes out to them, they send at the same time, and the receiver collects. Each
-/// proxy has a NIC of its own as far as there are some.
+/// Nanoseconds of one transfer between two ranks of different nodes, spread over the NICs of
+/// `proxies` ranks of each node (Zeppelin, arXiv:2509.21841). The sender deals the bytes out to the
+/// proxies, the proxies send at the same time, and the receiver collects. Each proxy has a NIC of
+/// its own as far as there are some.
 [[nodiscard]] double routed_transfer(const LinkMap& links, double bytes, std::int32_t proxies);
 
 /// The number of proxies with which a transfer is fastest; 1 = direct.

@@ -44,14 +44,14 @@ enum class BackwardKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(BackwardKind kind);
 
-/// Which MicroPacks the backward pass may have.
+/// The MicroPacks that the backward pass may have.
 enum class CutsKind : std::uint8_t {
   kAny,
   kSymmetric,  ///< those of the forward pass, in an order of their own
 };
 [[nodiscard]] std::string_view to_string(CutsKind kind);
 
-/// The clock that measures a training run's times (design §6).
+/// The clock that measures a training run's times (docs/ranks.md).
 enum class ClockKind : std::uint8_t {
   kWall,
   kVirtual,  ///< processor time of each rank, as if it had a core of its own
@@ -127,8 +127,8 @@ struct ParallelGrid {
   std::int32_t stages_per_rank = 1;
   /// Every pipeline rank has an equal part of the vocabulary; false where pp is 1.
   bool spread_vocabulary = false;
-  /// What replicas share out of the model's state (ZeRO): 1 = the optimizer's, 2 = gradients, too,
-  /// 3 = weights, too. The runtime trains with 1; others are planned.
+  /// The parts of the model's state that replicas share out (ZeRO): 1 = the optimizer's, 2 =
+  /// gradients, too, 3 = weights, too. The runtime trains with 1; others are planned.
   std::int32_t zero = 1;
 
   [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }

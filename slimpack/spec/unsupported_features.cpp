@@ -48,7 +48,7 @@ constexpr std::array<FeatureField, 13> kFeatureFields{{
     {"auto_map", 0, "custom model code"},
 }};
 
-/// Of models that are planned but not trained.
+/// Features whose cost is not known, in models that are planned but not trained.
 constexpr std::array<FeatureField, 8> kUnknownCosts{{
     {"attention_dropout", 0, "dropout"},
     {"resid_pdrop", 0, "dropout"},

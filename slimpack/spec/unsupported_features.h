@@ -27,7 +27,8 @@ struct UnsupportedFeature {
 void refuse_unknown_costs(const nlohmann::json& config, const std::string& origin,
                           std::string_view class_stem);
 
-/// What such a config.json asks for beyond the decoder that is planned.
+/// The features that a config.json asks for beyond the decoder that is planned, for models that are
+/// planned but not trained.
 [[nodiscard]] std::vector<std::string> features_left_out(const nlohmann::json& config);
 
 }  // namespace slimpack

@@ -144,7 +144,7 @@ TEST(ModelRefusal, AllFeaturesAreNamedAtOnceWithoutARemedyThatMakesAnotherModel)
         "architectures has \"LlamaForSequenceClassification\"",
         "this version cannot train such a model"})
     EXPECT_NE(message.find(part), std::string::npos) << part << " is not in " << message;
-  // What belongs to the scaling is no further feature, and its cure would be another model.
+  // Fields of the scaling are no further features, and their cure would be another model.
   for (const char* part : {"long_factor", "remove", "set it", "default"})
     EXPECT_EQ(message.find(part), std::string::npos) << part << " is in " << message;
 }

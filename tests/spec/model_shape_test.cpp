@@ -179,7 +179,7 @@ TEST(Decoder, AWrittenConfigKeepsWhatItsSourceSaysOfOtherThings) {
                    {"pad_token_id", nullptr},
                    {"task", {{"of", "nobody"}}}});
   EXPECT_EQ(json::parse(text), expected);
-  // What it says of itself, it says again.
+  // The text that a model writes is a source from which it writes the same text.
   EXPECT_EQ(json::parse(model_config_to_json(shape, "bfloat16", text)), expected);
 }
 
