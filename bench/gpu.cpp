@@ -167,7 +167,7 @@ nlohmann::json job_figures(const Arguments& a, const Decoder& shape,
           {"ways", nlohmann::json::array()}};
 }
 
-/// What the benchmark would run on a GPU, with the predictions for an H100.
+/// The figures of all ways that the benchmark would run on a GPU, with the predictions for an H100.
 nlohmann::json predict_all(const Arguments& a, const Decoder& shape,
                            const SequenceLengths& lengths) {
   const HardwareSpec hardware = read_hardware(SLIMPACK_SOURCE_DIR "/hardware/h100-fa2.toml");

@@ -16,7 +16,7 @@ namespace {
 constexpr double kMemoryGain = 1.03;
 constexpr double kNearly = 0.95;
 
-/// What MicroPacks and slices cost by themselves, as a share of all ranks' time.
+/// The share of all ranks' time that MicroPacks and slices cost by themselves.
 double overhead_share(const RatedPlan& step, const Costs& known) {
   const RecomputingCosts cost = with_recompute(known, step.plan.recompute);
   const StageLayout& layout = step.plan.layout;

@@ -12,8 +12,8 @@
 namespace slimpack::bench {
 namespace {
 
-/// Of a layer with h = 4096 on `tp` tensor-parallel ranks: 24·h² FLOPs per token and 4·h per causal
-/// pair forward, divided by tp and these speeds.
+/// Speeds of a layer with h = 4096 on `tp` tensor-parallel ranks. The layer's forward has 24·h²
+/// FLOPs per token and 4·h per causal pair. Its time is these FLOPs divided by tp and the speed.
 struct PublishedSpeeds {
   std::int32_t tp = 1;
   double linear = 400e12;  ///< FLOP/s

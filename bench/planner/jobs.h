@@ -20,8 +20,8 @@ struct StepJob {
   Choices choices = {};
 };
 
-/// What a rank of the fullest stage has left for activations: its memory less model_state_bytes,
-/// less 5% of the rest for fragments and buffers.
+/// Bytes that a rank of the fullest stage has left for activations: the rank's memory less
+/// model_state_bytes, less 5% of the rest for fragments and buffers.
 [[nodiscard]] Bytes activation_memory(const Costs& cost, const StageLayout& layout,
                                       std::int32_t replicas);
 

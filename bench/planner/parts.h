@@ -13,7 +13,7 @@
 
 namespace slimpack::bench {
 
-/// Of drawn lengths, over which a part takes the mean.
+/// The number of draws of lengths over which a part takes the mean.
 inline constexpr int kSeeds = 10;
 
 struct BenchOptions {
@@ -21,10 +21,10 @@ struct BenchOptions {
   std::int32_t effort = 1;        ///< of our planner (Choices)
   std::filesystem::path lengths;  ///< real lengths for setting A and part planning
   std::string cases;              ///< part planning takes those with this in their names alone
-  /// What plans of part gap may compute again: a policy for all layers, "uniform" = any one policy
-  /// for all, "auto" = any, by layer.
+  /// The recomputation that plans of part gap may choose: a policy for all layers, "uniform" = any
+  /// one policy for all layers, "auto" = any policy by layer.
   std::string recompute = "elementwise";
-  /// Of parts baselines_tuned and layouts.
+  /// Models, contexts and sequences of a step in parts baselines_tuned and layouts.
   std::vector<std::string> models = {"llama-3-8b", "llama-3-70b", "qwen3-32b"};
   std::vector<std::int64_t> contexts = {64, 128, 256};  ///< in K
   std::vector<std::size_t> sequences = {512, 2048};

@@ -1,4 +1,4 @@
-// What the planner benchmark found: its cases for the JSON file, and its goals.
+// The findings of the planner benchmark: cases for the JSON file, and goals.
 #pragma once
 
 #include <cstdint>

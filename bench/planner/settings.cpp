@@ -99,7 +99,7 @@ class SettingA {
 
 constexpr std::int32_t kLayers = 32 / kSettingBStages;
 
-/// Of one context and number of sequences.
+/// Figures of one context and number of sequences, over all seeds.
 struct Summary {
   double mean = 0, worst = 0;   ///< step ÷ ideal
   double whole = 0;             ///< mean of step ÷ ideal with whole backwards
