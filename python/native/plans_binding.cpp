@@ -43,7 +43,7 @@ nb::list inner_list(const std::vector<Item>& items, nb::handle owner) {
   return list;
 }
 
-/// What `items` holds of a replica.
+/// The entry of `items` for a replica. Throws IndexError for a replica that the plan does not have.
 template <class Item>
 const Item& of_replica(const std::vector<Item>& items, std::int64_t replica) {
   if (replica < 0 || replica >= static_cast<std::int64_t>(items.size()))
@@ -259,7 +259,7 @@ void bind_timeline(nb::module_& m) {
   m.attr("span_kinds") = kinds;
 }
 
-/// What a plan says of the step's time and memory.
+/// Binds a plan's figures of the step's time and memory.
 void bind_prediction_of(nb::class_<PlanFile>& plans) {
   plans
       .def_prop_ro("baseline", [](const PlanFile& plan) { return std::string(plan.step.baseline); })
@@ -280,7 +280,7 @@ void bind_prediction_of(nb::class_<PlanFile>& plans) {
       });
 }
 
-/// What a plan says of timelines of its step.
+/// Binds a plan's functions that give or take timelines of its step.
 void bind_timelines_of(nb::class_<PlanFile>& plans) {
   plans
       .def(

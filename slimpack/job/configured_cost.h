@@ -16,8 +16,8 @@ namespace slimpack {
 /// is not 1.
 [[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& shape);
 
-/// As configured_cost, for commands that do not measure. Throws InvalidInput naming `origin`, the
-/// run configuration, if it names no costs.
+/// The costs that configured_cost gives, for commands that do not measure. Throws as
+/// configured_cost, and InvalidInput naming `origin`, the run configuration, if it names no costs.
 [[nodiscard]] Costs required_cost(const RunConfig& config, const Decoder& shape,
                                   std::string_view origin);
 

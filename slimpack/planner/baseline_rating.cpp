@@ -19,7 +19,7 @@ namespace {
 /// With more packs there are more such caps, and each schedule takes longer.
 constexpr std::size_t kFewPacks = 32;
 
-/// What the longest sequence keeps on the fullest rank.
+/// Bytes that the longest sequence keeps on the fullest rank.
 Bytes kept(const BaselineQuestion& question, const RecomputingCosts& cost) {
   const Tokens longest = *std::ranges::max_element(question.lengths);
   Bytes most;

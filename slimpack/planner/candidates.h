@@ -12,7 +12,7 @@
 
 namespace slimpack {
 
-/// What local search varies about a candidate, in this order.
+/// The properties of a candidate that local search varies, in this order.
 enum class SearchDirection : std::uint8_t {
   kFill,        ///< whether sequences are cut to fill MicroPacks up
   kPacks,       ///< the number of MicroPacks

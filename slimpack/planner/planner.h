@@ -23,7 +23,7 @@
 
 namespace slimpack {
 
-/// What `slimpack sweep` keeps the search to. Absent: the search chooses.
+/// The values that `slimpack sweep` keeps the search to. The search chooses those that are absent.
 struct SearchOptions {
   std::optional<int> packs = {};        ///< MicroPacks of a pass
   std::optional<double> taper = {};     ///< of the first and last MicroPacks; 1 = none
@@ -33,7 +33,7 @@ struct SearchOptions {
   bool operator==(const SearchOptions&) const = default;
 };
 
-/// What a planner may try.
+/// The choices that are open to a planner.
 struct Choices {
   PlannerKind planner = PlannerKind::kSlimpack;
   Tokens granularity{128};  ///< cuts lie at multiples of it

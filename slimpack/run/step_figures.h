@@ -36,8 +36,8 @@ struct StepFigures {
   [[nodiscard]] double tokens_per_second() const;
 };
 
-/// What sequences, prediction and measurement of a step say; other figures stay as they are at
-/// first. REQUIRES: a sequence.
+/// The figures that follow from sequences, prediction and measurement of a step. Other figures have
+/// their initial values. REQUIRES: a sequence.
 [[nodiscard]] StepFigures figures_of(std::span<const DocumentSequence> sequences,
                                      const SimulationResult& predicted, const Timeline& measured);
 

@@ -1,4 +1,4 @@
-// What an earlier run has left in metrics.jsonl.
+// Fuzzes the reader of lines that an earlier run has left in metrics.jsonl.
 #include "slimpack/run/metrics_lines.h"
 
 #include <sstream>

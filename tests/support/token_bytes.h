@@ -5,7 +5,7 @@
 
 namespace slimpack::testing {
 
-/// What forward keeps for backward on the device.
+/// Bytes of a token in one layer that forward keeps on the device for backward.
 [[nodiscard]] inline Bytes row_bytes(const Decoder& shape, Dtype dtype,
                                      Recompute recompute = Recompute::kElementwise) {
   return Bytes(LayerWidths(shape.kinds[0], dtype).kept(recompute));

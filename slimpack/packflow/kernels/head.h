@@ -24,9 +24,9 @@ struct HeadResult {
                                        const at::Tensor& x_TH, const at::Tensor& targets_T,
                                        std::int64_t step_targets);
 
-/// The same with the vocabulary cut over the ranks of `group`: `x_TH` and the result's are own
-/// rows, `targets_T` those of all rows. Every rank has the whole loss. A rank without a row needs
-/// no norm: it may be undefined there.
+/// The result of head_backward with the vocabulary cut over the ranks of `group`. `x_TH` and the
+/// result's dx_TH are own rows, `targets_T` those of all rows. Every rank has the whole loss. A
+/// rank without a row needs no norm: `norm_H` may be undefined there.
 [[nodiscard]] HeadResult parallel_head_backward(const Decoder& shape, Parameter& norm_H,
                                                 Parameter& head_VH, const at::Tensor& x_TH,
                                                 const at::Tensor& targets_T,

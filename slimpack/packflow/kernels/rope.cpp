@@ -60,8 +60,8 @@ double yarn_dimension(const Decoder& shape, double rotations) {
          (2 * std::log(shape.rope_theta));
 }
 
-/// Of long wavelengths the frequencies are divided by the factor, of short ones they stay; a ramp
-/// over the dimensions leads from one to the other.
+/// YaRN divides the frequencies of long wavelengths by the factor and keeps those of short ones. A
+/// ramp over the dimensions leads from one to the other.
 at::Tensor yarn_scaled(const Decoder& shape, const at::Tensor& periods) {
   const RopeScaling& scaling = shape.rope_scaling;
   double low = yarn_dimension(shape, scaling.beta_fast);

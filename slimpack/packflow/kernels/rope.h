@@ -27,7 +27,8 @@ struct RopeFrequencies {
   double attention_factor = 1;  ///< of cos and sin
 };
 
-/// As transformers computes them, step by step in `type`: in kFloat the same bits.
+/// The frequencies, computed step by step in `type` as transformers computes them. In kFloat they
+/// have the same bits.
 [[nodiscard]] RopeFrequencies rope_frequencies(const Decoder& shape, at::ScalarType type);
 
 /// cos and sin of positions [0, positions): [positions, D/2], in the type of the frequencies.

@@ -17,7 +17,7 @@ TensorPiece vocabulary_piece(std::int64_t vocab_size, const RankGrid& grid,
   return {0, words.begin, words.size(), vocab_size, 1, spread};
 }
 
-/// Which pieces of a layer's tensors a rank holds: heads and columns of the MLP in equal parts.
+/// The pieces of a layer's tensors that a rank holds: heads and columns of the MLP in equal parts.
 class TensorPieces {
  public:
   TensorPieces(const LayerShape& layer, std::int32_t tensor_ranks, std::int32_t index)

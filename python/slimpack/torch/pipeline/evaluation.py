@@ -45,7 +45,7 @@ class HeldOut:
         return loss / self._targets, time.monotonic_ns() - start
 
     def figures(self, step, loss, nanoseconds):
-        """What a line of metrics.jsonl says of an evaluation after so many steps."""
+        """The figures of an evaluation's line in metrics.jsonl. step: steps done before it."""
         return json.loads(_planner.evaluation_figures(step, loss, **self._counts,
                                                       nanoseconds=nanoseconds))
 

@@ -25,7 +25,7 @@ class MetricsFile:
 
 
 def figures_of(number, planned, result, norm, learning_rate, measured):
-    """What a line of metrics.jsonl says of a step. measured: its Timeline."""
+    """The figures of a step's line in metrics.jsonl. measured: the step's Timeline."""
     return planned.plan.step_figures(
         measured, number, planned.drawn.documents, planned.drawn.begins, loss=result.loss,
         gradient_norm=norm, learning_rate=learning_rate, planning_ns=planned.planning_ns,
