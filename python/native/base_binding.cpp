@@ -1,7 +1,9 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <string>
 
 #include "python/native/bindings.h"
+#include "slimpack/base/checkpoint_folders.h"
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/output_lock.h"
@@ -30,6 +33,21 @@ void bind_base(nb::module_& m) {
         return checksum_of(std::as_bytes(all));
       },
       "bytes"_a, "XXH3 of some bytes: 16 hexadecimal digits, as in checkpoints.");
+  m.def("checkpoint_name", &checkpoint_name, "steps"_a, "The name of a checkpoint's folder.");
+  m.def("checkpoints_in", &checkpoints_in, "folder"_a,
+        "Steps done at the checkpoints in a folder, ascending.");
+  m.def("partial_folder", &partial_folder, "folder"_a, "steps"_a,
+        "Where a checkpoint is written before it is complete.");
+  m.def("publish_checkpoint", &publish_checkpoint, "folder"_a, "steps"_a,
+        "Gives a complete checkpoint its name; one of that name is replaced.");
+  m.def("prune_checkpoints", &prune_checkpoints, "folder"_a, "steps"_a, "keep"_a,
+        "Leaves the newest checkpoints up to those steps, and none of later steps.");
+  m.def(
+      "set_aside_checkpoint", &set_aside_checkpoint, "folder"_a, "steps"_a,
+      "Renames a checkpoint, so that no run goes on from it by itself. Returns its new path, None "
+      "where there is no such checkpoint.");
+  m.def("remove_partial_checkpoints", &remove_partial_checkpoints, "folder"_a,
+        "Removes what is left of runs that ended while they wrote.");
   m.def(
       "human_bytes", [](std::int64_t bytes) { return human_bytes(Bytes(bytes)); }, "bytes"_a,
       "As people read it: 118 MiB.");

@@ -5,7 +5,8 @@
 
 namespace slimpack {
 
-void bind_base(nanobind::module_& m);           ///< checksums, figures for people, OutputLock
+void bind_base(
+    nanobind::module_& m);  ///< checksums, checkpoint folders, figures for people, OutputLock
 void bind_data(nanobind::module_& m);           ///< length lists, datasets
 void bind_sampler(nanobind::module_& m);        ///< Sampler
 void bind_plans(nanobind::module_& m);          ///< StepPlan with its MicroPacks; Timeline

@@ -1,6 +1,7 @@
 from collections.abc import Callable, Sequence
 import enum
 import os
+import pathlib
 from typing import Annotated
 
 import numpy
@@ -15,6 +16,31 @@ built_for_torch: str = '2.13.0+cpu'
 
 def checksum(bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> str:
     """XXH3 of some bytes: 16 hexadecimal digits, as in checkpoints."""
+
+def checkpoint_name(steps: int) -> str:
+    """The name of a checkpoint's folder."""
+
+def checkpoints_in(folder: str | os.PathLike) -> list[int]:
+    """Steps done at the checkpoints in a folder, ascending."""
+
+def partial_folder(folder: str | os.PathLike, steps: int) -> pathlib.Path:
+    """Where a checkpoint is written before it is complete."""
+
+def publish_checkpoint(folder: str | os.PathLike, steps: int) -> None:
+    """Gives a complete checkpoint its name; one of that name is replaced."""
+
+def prune_checkpoints(folder: str | os.PathLike, steps: int, keep: int) -> None:
+    """
+    Leaves the newest checkpoints up to those steps, and none of later steps.
+    """
+
+def set_aside_checkpoint(folder: str | os.PathLike, steps: int) -> pathlib.Path | None:
+    """
+    Renames a checkpoint, so that no run goes on from it by itself. Returns its new path, None where there is no such checkpoint.
+    """
+
+def remove_partial_checkpoints(folder: str | os.PathLike) -> None:
+    """Removes what is left of runs that ended while they wrote."""
 
 def human_bytes(bytes: int) -> str:
     """As people read it: 118 MiB."""

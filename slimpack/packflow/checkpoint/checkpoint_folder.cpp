@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/folder.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/base/mapped_file.h"
 #include "slimpack/packflow/checkpoint/safetensors.h"
@@ -20,9 +17,6 @@ namespace {
 
 constexpr std::string_view kFormat = "slimpack-training-state";
 constexpr std::int64_t kVersion = 1;
-constexpr std::string_view kStepPrefix = "step-";
-constexpr std::string_view kPartialPrefix = ".partial-";
-constexpr std::string_view kAsidePrefix = "diverged-";
 
 std::string checksum_of_text(const std::string& text) {
   return checksum_of(std::as_bytes(std::span(text)));
@@ -38,14 +32,6 @@ void require_as_written(const fs::path& folder, const CheckpointFile& expected) 
   if (checksum != expected.checksum)
     invalid_input("'{}' has checksum {}, {} was written; use another checkpoint", path.string(),
                   checksum, expected.checksum);
-}
-
-/// Removes a folder; as soon as this has begun it is no checkpoint any more.
-void discard(const fs::path& folder, const std::string& name) {
-  const fs::path aside = folder / fmt::format("{}removed-{}", kPartialPrefix, name);
-  remove_folder(aside);
-  rename_path(folder / name, aside);
-  remove_folder(aside);
 }
 
 }  // namespace
@@ -128,26 +114,6 @@ TrainingState read_checkpoint(const fs::path& folder) {
   return state;
 }
 
-std::string checkpoint_name(std::int64_t steps) {
-  return fmt::format("{}{:08}", kStepPrefix, steps);
-}
-
-std::optional<std::int64_t> checkpoint_steps(std::string_view name) {
-  std::int64_t steps = 0;
-  if (!name.starts_with(kStepPrefix)) return std::nullopt;
-  const std::string_view digits = name.substr(kStepPrefix.size());
-  std::from_chars(digits.begin(), digits.end(), steps);
-  return steps >= 0 && checkpoint_name(steps) == name ? std::optional(steps) : std::nullopt;
-}
-
-std::vector<std::int64_t> checkpoints_in(const fs::path& folder) {
-  std::vector<std::int64_t> all;
-  for (const std::string& name : folder_entries(folder))
-    if (const auto steps = checkpoint_steps(name)) all.push_back(*steps);
-  std::ranges::sort(all);
-  return all;
-}
-
 std::optional<Checkpoint> newest_checkpoint(
     const fs::path& folder, const std::function<void(const std::string&)>& pass_over) {
   std::vector<std::int64_t> all = checkpoints_in(folder);
@@ -160,43 +126,6 @@ std::optional<Checkpoint> newest_checkpoint(
     }
   }
   return std::nullopt;
-}
-
-fs::path partial_folder(const fs::path& folder, std::int64_t steps) {
-  return folder / (std::string(kPartialPrefix) + checkpoint_name(steps));
-}
-
-void publish_checkpoint(const fs::path& folder, std::int64_t steps) {
-  const fs::path partial = partial_folder(folder, steps),
-                 complete = folder / checkpoint_name(steps);
-  flush_folder(partial);
-  if (fs::exists(complete)) discard(folder, checkpoint_name(steps));
-  rename_path(partial, complete);
-  flush_folder(folder);
-}
-
-void prune_checkpoints(const fs::path& folder, std::int64_t steps, std::int32_t keep) {
-  const std::vector<std::int64_t> all = checkpoints_in(folder);
-  const auto later = std::ranges::upper_bound(all, steps);
-  const auto kept = later - std::min<std::ptrdiff_t>(keep, later - all.begin());
-  for (auto it = all.begin(); it != all.end(); ++it)
-    if (it < kept || it >= later) discard(folder, checkpoint_name(*it));
-}
-
-std::optional<fs::path> set_aside_checkpoint(const fs::path& folder, std::int64_t steps) {
-  const std::string name = checkpoint_name(steps);
-  if (!fs::exists(folder / name)) return std::nullopt;
-  for (const std::string& entry : folder_entries(folder))
-    if (entry.starts_with(kAsidePrefix)) remove_folder(folder / entry);
-  fs::path aside = folder / (std::string(kAsidePrefix) + name);
-  rename_path(folder / name, aside);
-  flush_folder(folder);
-  return aside;
-}
-
-void remove_partial_checkpoints(const fs::path& folder) {
-  for (const std::string& name : folder_entries(folder))
-    if (name.starts_with(kPartialPrefix)) remove_folder(folder / name);
 }
 
 }  // namespace slimpack

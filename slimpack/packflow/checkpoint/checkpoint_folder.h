@@ -1,5 +1,4 @@
-// Checkpoints on disk: OUTPUT/checkpoints/step-00000100, a folder that is complete as soon as it
-// has that name. docs/checkpoints.md has the format.
+// What lies in a checkpoint's folder. docs/checkpoints.md has the format.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "slimpack/base/checkpoint_folders.h"
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/file.h"
 
@@ -67,14 +67,6 @@ struct TrainingState {
 /// written, or holds a number that is not finite. Reads every file.
 [[nodiscard]] TrainingState read_checkpoint(const std::filesystem::path& folder);
 
-/// "step-00000100".
-[[nodiscard]] std::string checkpoint_name(std::int64_t steps);
-/// 100; nullopt when a folder of this name is no checkpoint.
-[[nodiscard]] std::optional<std::int64_t> checkpoint_steps(std::string_view name);
-
-/// Steps done at the checkpoints in a folder, ascending. Does not look into them.
-[[nodiscard]] std::vector<std::int64_t> checkpoints_in(const std::filesystem::path& folder);
-
 struct Checkpoint {
   std::filesystem::path folder;
   TrainingState state;
@@ -84,25 +76,5 @@ struct Checkpoint {
 /// that is not.
 [[nodiscard]] std::optional<Checkpoint> newest_checkpoint(
     const std::filesystem::path& folder, const std::function<void(const std::string&)>& pass_over);
-
-/// Where a checkpoint is written before it is complete.
-[[nodiscard]] std::filesystem::path partial_folder(const std::filesystem::path& folder,
-                                                   std::int64_t steps);
-
-/// Gives a complete checkpoint its name, which lasts from then on; one of that name is replaced.
-/// Throws InvalidInput.
-void publish_checkpoint(const std::filesystem::path& folder, std::int64_t steps);
-
-/// Keeps the newest `keep` checkpoints up to `steps` and removes the others. Checkpoints of later
-/// steps go, too: training has gone back to before them.
-void prune_checkpoints(const std::filesystem::path& folder, std::int64_t steps, std::int32_t keep);
-
-/// Renames the checkpoint of these steps, if there is one, so that no run goes on from it by
-/// itself: "diverged-step-00000100". Replaces one that was set aside before. Returns its new path.
-[[nodiscard]] std::optional<std::filesystem::path> set_aside_checkpoint(
-    const std::filesystem::path& folder, std::int64_t steps);
-
-/// Removes what is left of runs that ended while they wrote.
-void remove_partial_checkpoints(const std::filesystem::path& folder);
 
 }  // namespace slimpack

@@ -31,7 +31,6 @@ def write_state(folder, content, files):
         out.write(json.dumps(state, indent=2) + "\n")
         out.flush()
         os.fsync(out.fileno())
-    flush_folder(folder)
 
 
 def read_state(folder):
@@ -66,14 +65,6 @@ def damage_in(folder, files):
             if found[what] != written[what]:
                 return text.format(file, found[what], written[what]) + "; use another checkpoint"
     return None
-
-
-def flush_folder(folder):
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _writer_of(name, ranks):

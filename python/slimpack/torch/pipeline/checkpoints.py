@@ -6,8 +6,6 @@ every file is compared with its size and checksum (checkpoint_files.py).
 """
 
 import contextlib
-import re
-import shutil
 from pathlib import Path
 
 import torch
@@ -15,21 +13,16 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
-from slimpack import InvalidInput
+from slimpack import InvalidInput, _planner
 from slimpack.balancing import require_positive
 from slimpack.torch.pipeline.checkpoint_files import (
     damage_in,
     files_of,
-    flush_folder,
     read_state,
     write_state,
 )
-from slimpack.torch.pipeline.failure import RunFailed
+from slimpack.torch.pipeline.failure import RunFailed, disk_failures
 from slimpack.torch.pipeline.groups import lost
-
-_NAME = re.compile(r"step-(\d{8})")
-_PARTIAL = ".partial-"
-_ASIDE = "diverged-"
 
 
 class Checkpoints:
@@ -45,13 +38,10 @@ class Checkpoints:
 
     def steps(self):
         """The steps of all complete checkpoints, ascending."""
-        if not self.folder.is_dir():
-            return []
-        names = (_NAME.fullmatch(path.name) for path in self.folder.iterdir())
-        return sorted(int(name[1]) for name in names if name)
+        return _planner.checkpoints_in(self.folder)
 
     def folder_of(self, step):
-        return self.folder / f"step-{step:08d}"
+        return self.folder / _planner.checkpoint_name(step)
 
     def save(self, engine, optimizer, step, state):
         """Writes a checkpoint: weights, optimizer states, and `state`, JSON that is the same on all
@@ -60,10 +50,11 @@ class Checkpoints:
         Returns when it is complete. The last of the older checkpoints stay; later ones are removed.
         A checkpoint of the same step is replaced.
         """
-        partial = self.folder / f"{_PARTIAL}{self.folder_of(step).name}"
+        partial = _planner.partial_folder(self.folder, step)
         with engine.watch:
             if engine.groups.rank == 0:
-                self._clear()
+                self.folder.mkdir(parents=True, exist_ok=True)
+                _planner.remove_partial_checkpoints(self.folder)
             engine.groups.gather_objects(None)
             with _one_line(f"save {self.folder_of(step)}"), lost("all ranks"):
                 dcp.save(_tensors(engine.stage, optimizer), checkpoint_id=partial,
@@ -72,7 +63,9 @@ class Checkpoints:
             files = sum(engine.groups.gather_objects(written), [])
             if engine.groups.rank == 0:
                 write_state(partial, {"step": step, **state}, files)
-                self._complete(partial, step)
+                with disk_failures():
+                    _planner.publish_checkpoint(self.folder, step)
+                self.prune(step, self.keep_last)
             engine.groups.gather_objects(None)  # nobody goes on before the folder has its name
 
     def load(self, engine, optimizer, step):
@@ -141,35 +134,16 @@ class Checkpoints:
         return state
 
     def prune(self, step, keep_last):
-        """Leaves the newest of the checkpoints up to a step. Called by one rank."""
-        for gone in [of for of in self.steps() if of <= step][:-keep_last]:
-            shutil.rmtree(self.folder_of(gone))
+        """Leaves the newest of the checkpoints up to a step, and none of later steps. Called by one
+        rank."""
+        with disk_failures():
+            _planner.prune_checkpoints(self.folder, step, keep_last)
 
     def set_aside(self, step):
         """Renames the checkpoint of a step, where there is one, so that no run goes on from it by
         itself. Returns its new path. Called by one rank."""
-        folder = self.folder_of(step)
-        if not folder.exists():
-            return None
-        for earlier in self.folder.glob(f"{_ASIDE}*"):
-            shutil.rmtree(earlier)
-        return folder.rename(self.folder / f"{_ASIDE}{folder.name}")
-
-    def _clear(self):
-        """Makes the folder, without what a killed run left half-written."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for path in self.folder.glob(f"{_PARTIAL}*"):
-            shutil.rmtree(path)
-
-    def _complete(self, partial, step):
-        done = self.folder_of(step)
-        if done.exists():
-            shutil.rmtree(done)
-        partial.rename(done)
-        flush_folder(self.folder)
-        for later in (of for of in self.steps() if of > step):  # of a run that went another way
-            shutil.rmtree(self.folder_of(later))
-        self.prune(step, self.keep_last)
+        with disk_failures():
+            return _planner.set_aside_checkpoint(self.folder, step)
 
 
 def _weights(stage):
