@@ -33,24 +33,6 @@ std::int64_t draw(const std::string& kind, Rng& rng) {
   return rng.uniform() < 0.05 ? 65'536 : log_normal(rng, 1'500, 0.9);
 }
 
-constexpr Tokens kTokensPerRank{4'096};
-constexpr double kElement = 2;   // bytes of bf16
-constexpr double kGradient = 4;  // bytes of fp32
-
-LayerPasses zoned_layer(const Cluster& cluster, const Decoder& shape) {
-  const Costs cost = cost_from_hardware(shape, Dtype::kBf16, cluster.hardware);
-  const auto heads = static_cast<double>(shape.kinds[0].num_heads);
-  const double of_queries = cluster.hardware.attention_token_head_ns * heads;
-  const double keys_values = 2 * kElement * static_cast<double>(shape.kinds[0].k_width());
-  const double hidden = 2 * kElement * static_cast<double>(shape.hidden_size());  // there and back
-  const LayerShape layer = shape.kinds[0];
-  const double growth = layer_attention_flops(layer, 1, Pass::kBackward).count() /
-                        layer_attention_flops(layer, 1, Pass::kForward).count();
-  return {.forward = {cost.forward, of_queries, keys_values, hidden},
-          // Gradients of keys and values travel with them.
-          .backward = {cost.backward, of_queries * growth, 2 * keys_values, hidden}};
-}
-
 }  // namespace
 
 std::vector<Cluster> zeppelin_clusters() {
@@ -83,30 +65,6 @@ SequenceLengths draw_lengths(const std::string& kind, Tokens total, std::uint64_
   for (Tokens left = total; left > Tokens(0); left -= lengths.back())
     lengths.push_back(std::min(left, Tokens(std::max<std::int64_t>(64, draw(kind, rng)))));
   return lengths;
-}
-
-ZoneProblem Batch::problem(double times) const {
-  const double tokens = times * static_cast<double>(kTokensPerRank.count());
-  return {ranks, links, Tokens(static_cast<std::int64_t>(tokens))};
-}
-
-double Batch::step_time(double forward, double backward) const {
-  return std::max(layers * forward, gathering) + std::max(layers * backward, reducing);
-}
-
-Batch make_batch(const Cluster& cluster, const Decoder& shape, const std::string& kind,
-                 std::int32_t ranks, std::uint64_t seed) {
-  const LinkMap links = link_map(cluster.hardware);
-  // Rings over all NICs: each node passes all of it on once.
-  const double element =
-      static_cast<double>(shape.parameters()) * links.nic_per_byte / links.nics_per_node;
-  return {.lengths = draw_lengths(kind, ranks * kTokensPerRank, seed),
-          .ranks = ranks,
-          .links = links,
-          .layer = zoned_layer(cluster, shape),
-          .layers = static_cast<std::int32_t>(shape.num_layers()),
-          .reducing = kGradient * element,
-          .gathering = kElement * element};
 }
 
 }  // namespace slimpack::bench

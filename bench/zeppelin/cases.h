@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/zones/search.h"
 
 namespace slimpack::bench {
 
@@ -33,25 +32,5 @@ struct NamedModel {
 /// Lengths of a kind with so many tokens in all; the last one is cut off.
 [[nodiscard]] SequenceLengths draw_lengths(const std::string& kind, Tokens total,
                                            std::uint64_t seed);
-
-/// A step of one batch: 4,096 tokens for each rank.
-struct Batch {
-  SequenceLengths lengths;
-  std::int32_t ranks = 0;
-  LinkMap links;
-  LayerPasses layer;
-  std::int32_t layers = 0;
-  double reducing = 0;   ///< nanoseconds of the gradients' exchange between all ranks
-  double gathering = 0;  ///< of the parameters'
-  double room = 2;       ///< times its share that a rank may hold in attention's layout
-
-  /// With so many times its share of tokens on a rank.
-  [[nodiscard]] ZoneProblem problem(double times) const;
-  /// The time of a step, from the times of one layer. Backward hides the exchange of gradients, and
-  /// forward that of parameters, as far as they last.
-  [[nodiscard]] double step_time(double forward, double backward) const;
-};
-[[nodiscard]] Batch make_batch(const Cluster& cluster, const Decoder& shape,
-                               const std::string& kind, std::int32_t ranks, std::uint64_t seed);
 
 }  // namespace slimpack::bench

@@ -18,6 +18,7 @@
 #include "bench/step_model.h"
 #include "bench/turns.h"
 #include "bench/zeppelin/cases.h"
+#include "bench/zeppelin/methods.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/random.h"
@@ -25,11 +26,7 @@
 #include "slimpack/packflow/device/processors.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/planner/replay.h"
-#include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/lower.h"
-#include "slimpack/zones/layer_time.h"
-#include "slimpack/zones/row_zones.h"
-#include "slimpack/zones/zoned_pack.h"
 
 namespace slimpack::bench {
 namespace {
@@ -134,75 +131,6 @@ std::vector<Documents> batches(const Options& options, const ZoneCrossovers& cro
           documents("two local", {local, local}, std::max(quarter_more, local * 11 / 10))};
 }
 
-enum class Sharing : std::uint8_t { kAllRanks, kHybrid, kLongOnly, kZeppelin };
-
-/// A way to share the batch between the ranks.
-struct Method {
-  std::string name;
-  ContextParallel context;
-  Sharing sharing = Sharing::kAllRanks;
-  bool remap = false;
-};
-
-/// The others are compared with the first method.
-std::vector<Method> methods() {
-  constexpr auto kRing = CpCommType::kP2P;
-  return {{"1 ring", {kRing}},
-          {"gather", {CpCommType::kAllGather}},
-          {"hybrid", {kRing}, Sharing::kHybrid},
-          {"long", {kRing}, Sharing::kLongOnly},
-          {"+route", {kRing, true}},
-          {"+zones", {kRing}, Sharing::kZeppelin},
-          {"+both", {kRing, true}, Sharing::kZeppelin},
-          {"zeppelin", {kRing, true}, Sharing::kZeppelin, true},
-          {"direct", {CpCommType::kDirect, true}, Sharing::kZeppelin, true}};
-}
-
-ZonedLayer zoned_layer(const Costs& cost) {
-  const auto keys =
-      static_cast<double>(cost.shape.kinds[0].k_width() + cost.shape.kinds[0].v_width()) *
-      static_cast<double>(element_bytes(cost.dtype));
-  return {.cost = cost.forward, .ring_bytes = keys};
-}
-
-Zones zones_of(const Method& method, const Documents& documents, const Costs& cost,
-               const LinkMap& links) {
-  const SequenceLengths& lengths = documents.lengths;
-  const ZoneProblem problem{kRanks, links, documents.rank_tokens};
-  switch (method.sharing) {
-    case Sharing::kHybrid:
-      return hybrid_zones(lengths, problem, problem.rank_tokens);
-    case Sharing::kLongOnly:
-      return long_zones(lengths, problem);
-    case Sharing::kZeppelin:
-      return zeppelin_zones(lengths, problem,
-                            zone_crossovers(links, zoned_layer(cost), method.context.route));
-    case Sharing::kAllRanks:
-      break;
-  }
-  return Zones(lengths.size(), {0, kRanks});
-}
-
-/// All ranks run all sequences as one MicroPack.
-RatedPlan planned(const Method& method, const Zones& zones, const SequenceLengths& lengths,
-                  const Costs& cost) {
-  RatedPlan step;
-  step.plan.lengths = lengths;
-  step.plan.layout = balanced_layout(cost, lengths, 1);
-  Zones rows;
-  if (method.remap)
-    rows = row_zones(lengths, zones, LinkMap{.ranks_per_node = kRanksPerNode}, kRanks);
-  const MicroPack pack = zoned_pack(lengths, all_sequences(lengths), kRanks, zones, rows);
-  for (std::int32_t r = 0; r < kRanks; ++r) {
-    step.plan.replicas.push_back({all_sequences(lengths), {{pack}, {pack}}});
-    step.schedules.push_back(one_f_one_b(step.plan.replicas.back().packs, 1));
-  }
-  require_valid_plan(step.plan, method.name);
-  step.lowered = lower(step.plan, step.schedules);
-  step.prediction = predict(step, cost);
-  return step;
-}
-
 Costs measured_costs(const Options& options, CpCommType type) {
   return profile_costs({.shape = measured_model(options),
                         .context = options.tokens,
@@ -219,7 +147,7 @@ class Measurement {
 
   /// Without routing.
   [[nodiscard]] ZoneCrossovers crossovers() {
-    return zone_crossovers(link_map(links_), zoned_layer(costs_of(CpCommType::kP2P)), false);
+    return crossovers_of({kRanks, link_map(links_), {}}, linked_costs({CpCommType::kP2P}));
   }
 
   /// Runs the ways in turn and prints their table; returns it for JSON.
@@ -228,12 +156,16 @@ class Measurement {
     std::vector<std::unique_ptr<Engine>> engines;
     std::vector<Way> ways;
     std::vector<Costs> costs;
-    for (const Method& method : methods()) {
-      if (!options_.has(method.name)) continue;
-      costs.push_back(with_links(costs_of(method.context.type), links_, kRanks, 1, method.context));
-      const Zones zones = zones_of(method, documents, alone, link_map(links_));
-      ways.push_back(
-          {method.name, nullptr, planned(method, zones, documents.lengths, costs.back())});
+    const ZoneProblem problem{kRanks, link_map(links_), documents.rank_tokens};
+    for (const Method& method : zeppelin_methods()) {
+      // Rings of the best size: the best has to be known.
+      if (!options_.has(method.name) || method.sharing == Sharing::kRings) continue;
+      costs.push_back(linked_costs(method.context));
+      const Zones zones = zones_of(method, documents.lengths, problem, costs.back()).front();
+      ways.push_back({method.name, nullptr,
+                      one_pack_step(method, zones, documents.lengths, problem, costs.back())});
+      RatedPlan& planned = ways.back().planned;
+      planned.lowered = lower(planned.plan, planned.schedules);
       engines.push_back(engine(method, ways.back().planned.plan.layout));
       ways.back().engine = engines.back().get();
     }
@@ -243,6 +175,10 @@ class Measurement {
   }
 
  private:
+  [[nodiscard]] Costs linked_costs(const ContextParallel& context) {
+    return with_links(costs_of(context.type), links_, kRanks, 1, context);
+  }
+
   /// Measured when they are first needed.
   const Costs& costs_of(CpCommType type) {
     auto found = costs_.find(type);
@@ -340,7 +276,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch, "one of: long-tailed, one long, two local (default all)")
       ->check(CLI::IsMember({"long-tailed", "one long", "two local"}));
   std::vector<std::string> names;
-  for (const auto& method : slimpack::bench::methods()) names.push_back(method.name);
+  for (const auto& method : slimpack::bench::zeppelin_methods()) names.push_back(method.name);
   app.add_option("--ways", options.ways, "to compare, with commas (default all)")
       ->delimiter(',')
       ->check(CLI::IsMember(names));

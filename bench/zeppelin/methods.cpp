@@ -1,103 +1,153 @@
 #include "bench/zeppelin/methods.h"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
 #include <optional>
+
+#include "slimpack/schedule/schedule.h"
+#include "slimpack/zones/row_zones.h"
+#include "slimpack/zones/zoned_pack.h"
 
 namespace slimpack::bench {
 namespace {
 
-constexpr ZoneOptions kPlain{.route = false, .remap = false, .queues = false};
-
-double step_time(const Batch& batch, const Zones& zones, const ZoneOptions& options) {
-  const auto pass = [&](const ZonedLayer& layer) {
-    return layer_time(batch.lengths, zones, batch.links, batch.ranks, layer, options).total();
-  };
-  return batch.step_time(pass(batch.layer.forward), pass(batch.layer.backward));
+/// Forward and backward of all layers.
+PackCost both_passes(const Costs& known, std::int32_t replicas) {
+  const RecomputingCosts cost = with_recompute(known, Recompute::kElementwise);
+  const StageLayout layout = balanced_layout(known, {Tokens(1)}, 1);
+  return stage_cost(cost, layout, StageId(0), Pass::kForward, replicas) +
+         stage_cost(cost, layout, StageId(0), Pass::kBackward, replicas);
 }
 
-/// A batch's zones where the problem limits the tokens of a rank; nullopt: it does not fit.
-using ZonesOf = std::function<std::optional<Zones>(const Batch&, const ZoneProblem&)>;
+/// Ranks of which neighbours share sequences.
+class Neighbours {
+ public:
+  explicit Neighbours(const ZoneProblem& problem)
+      : ranks_(problem.ranks),
+        most_(problem.rank_tokens),
+        tokens_(static_cast<std::size_t>(problem.ranks)),
+        squares_(tokens_.size()) {}
 
-/// The least time over what a rank may hold, from its share up to the batch's room.
-Method tuned(const char* name, const ZonesOf& zones_of, const ZoneOptions& options) {
-  return {.name = name, .step_time = [=](const Batch& batch) {
-            double least = std::numeric_limits<double>::infinity();
-            for (double room = 1; room <= batch.room; room += 0.25)
-              if (const auto zones = zones_of(batch, batch.problem(room)))
-                least = std::min(least, step_time(batch, *zones, options));
-            return least;
-          }};
-}
+  /// Gives a sequence to `size` of them, or to more where none have room, or to all.
+  Zone take(Tokens length, std::int32_t size) {
+    std::optional<Zone> zone;
+    for (; size < ranks_ && !(zone = least_loaded(length, size)); ++size) {
+    }
+    if (!zone) zone = Zone{0, ranks_};
+    const auto n = static_cast<double>(length.count());
+    for (Tokens& tokens : of_zone(tokens_, *zone)) tokens += share(length, zone->size);
+    for (double& squares : of_zone(squares_, *zone)) squares += n * n / zone->size;
+    return *zone;
+  }
 
-Method rival(Method method) {
-  method.rival = true;
-  return method;
-}
+ private:
+  static Tokens share(Tokens length, std::int32_t size) {
+    return (length + Tokens(size - 1)) / size;
+  }
 
-ZonesOf rings_of(std::int32_t size) {
-  return [=](const Batch& batch, const ZoneProblem& problem) {
-    return ring_zones(batch.lengths, problem, size);
-  };
-}
+  /// Of the blocks of so many that have room the one with the least Σ length².
+  [[nodiscard]] std::optional<Zone> least_loaded(Tokens length, std::int32_t size) const {
+    std::optional<Zone> best;
+    double least = 0;
+    for (Zone zone{0, size}; zone.end() <= ranks_; zone.first += size) {
+      const double squares = std::ranges::max(of_zone(squares_, zone));
+      if (std::ranges::max(of_zone(tokens_, zone)) + share(length, size) > most_) continue;
+      if (best && squares >= least) continue;
+      best = zone;
+      least = squares;
+    }
+    return best;
+  }
 
-std::optional<Zones> one_ring(const Batch& batch, const ZoneProblem& problem) {
-  return ring_zones(batch.lengths, problem, batch.ranks);
-}
+  std::int32_t ranks_;
+  Tokens most_;
+  std::vector<Tokens> tokens_;
+  std::vector<double> squares_;
+};
 
-double best_rings(const Batch& batch) {
-  double least = std::numeric_limits<double>::infinity();
-  for (std::int32_t size = 1; size <= batch.ranks; size *= 2)
-    least = std::min(least, tuned("", rings_of(size), kPlain).step_time(batch));
-  return least;
-}
-
-/// A method in which all ranks run a layer together in another way than a ring.
-template <class LayerTimeOf>
-Method whole(const char* name, LayerTimeOf layer_time_of) {
-  return {.name = name, .step_time = [=](const Batch& batch) {
-            const auto pass = [&](const ZonedLayer& layer) {
-              return layer_time_of(batch.lengths, batch.links, batch.ranks, layer).total();
-            };
-            return batch.step_time(pass(batch.layer.forward), pass(batch.layer.backward));
-          }};
-}
-
-ZonesOf zeppelin(bool route) {
-  return [=](const Batch& batch, const ZoneProblem& problem) {
-    return zeppelin_zones(batch.lengths, problem,
-                          zone_crossovers(batch.links, batch.layer.forward, route));
-  };
-}
-
-std::optional<Zones> searched(const Batch& batch, const ZoneProblem& problem) {
-  return best_zones(batch.lengths, problem, batch.layer, {});
-}
-
-std::optional<Zones> hybrid(const Batch& batch, const ZoneProblem& problem) {
-  return hybrid_zones(batch.lengths, problem, problem.rank_tokens);
-}
-
-std::optional<Zones> longs(const Batch& batch, const ZoneProblem& problem) {
-  return long_zones(batch.lengths, problem);
+/// Each sequence, longest first, gets as many neighbouring ranks as it needs, and `least` at least.
+Zones neighbour_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
+                      std::int32_t least) {
+  std::vector<SequenceId> ids = all_sequences(lengths);
+  std::ranges::stable_sort(ids, std::greater(), [&](SequenceId s) { return lengths[s.index()]; });
+  Neighbours ranks(problem);
+  Zones zones(lengths.size());
+  for (const SequenceId s : ids) {
+    const Tokens length = lengths[s.index()];
+    const Tokens bound = problem.rank_tokens;
+    const auto needed =
+        static_cast<std::int32_t>((length.count() + bound.count() - 1) / bound.count());
+    zones[s.index()] = ranks.take(length, std::max(least, needed));
+  }
+  return zones;
 }
 
 }  // namespace
 
-const std::vector<Method>& zeppelin_methods() {
-  static const std::vector<Method> methods{
-      rival(tuned("1 ring", one_ring, kPlain)),
-      rival({.name = "rings", .step_time = best_rings}),
-      rival(whole("a2a", two_level_layer_time)),
-      rival(whole("gather", gathered_layer_time)),
-      rival(tuned("hybrid", hybrid, kPlain)),
-      rival(tuned("long", longs, kPlain)),
-      tuned("+route", one_ring, {.route = true, .remap = false, .queues = false}),
-      tuned("+zones", zeppelin(false), {.route = false, .remap = false, .queues = true}),
-      tuned("+both", zeppelin(true), {.route = true, .remap = false, .queues = true}),
-      tuned("zeppelin", zeppelin(true), {.route = true, .remap = true, .queues = true}),
-      tuned("searched", searched, {.route = true, .remap = true, .queues = true})};
-  return methods;
+std::vector<Method> zeppelin_methods() {
+  constexpr auto kRing = CpCommType::kP2P;
+  return {
+      {.name = "1 ring", .context = {kRing}, .rival = true},
+      {.name = "rings", .context = {kRing}, .sharing = Sharing::kRings, .rival = true},
+      {.name = "gather", .context = {CpCommType::kAllGather}, .rival = true},
+      {.name = "hybrid", .context = {kRing}, .sharing = Sharing::kHybrid, .rival = true},
+      {.name = "long", .context = {kRing}, .sharing = Sharing::kLongOnly, .rival = true},
+      {.name = "+route", .context = {kRing, true}},
+      {.name = "+zones", .context = {kRing}, .sharing = Sharing::kZeppelin},
+      {.name = "+both", .context = {kRing, true}, .sharing = Sharing::kZeppelin},
+      {.name = "zeppelin", .context = {kRing, true}, .sharing = Sharing::kZeppelin, .remap = true},
+      {.name = "direct",
+       .context = {CpCommType::kDirect, true},
+       .sharing = Sharing::kZeppelin,
+       .remap = true}};
+}
+
+ZoneCrossovers crossovers_of(const ZoneProblem& problem, const Costs& cost) {
+  const auto from = [&](std::int32_t ranks) {
+    return crossover(both_passes(cost, 1), both_passes(cost, ranks), ranks);
+  };
+  const std::int32_t node = std::min(problem.links.ranks_per_node, problem.ranks);
+  return {from(node), from(std::min(2 * node, problem.ranks))};
+}
+
+std::vector<Zones> zones_of(const Method& method, const SequenceLengths& lengths,
+                            const ZoneProblem& problem, const Costs& cost) {
+  std::vector<Zones> rings;
+  switch (method.sharing) {
+    case Sharing::kRings:
+      for (std::int32_t size = 1; size <= problem.ranks; size *= 2)
+        rings.push_back(neighbour_zones(lengths, problem, size));
+      return rings;
+    case Sharing::kHybrid:
+      return {neighbour_zones(lengths, problem, 1)};
+    case Sharing::kLongOnly: {
+      ZoneProblem one_node = problem;
+      one_node.links.ranks_per_node = problem.ranks;
+      return {zeppelin_zones(lengths, one_node, {problem.rank_tokens, problem.rank_tokens})};
+    }
+    case Sharing::kZeppelin:
+      return {zeppelin_zones(lengths, problem, crossovers_of(problem, cost))};
+    case Sharing::kAllRanks:
+      break;
+  }
+  return {Zones(lengths.size(), {0, problem.ranks})};
+}
+
+RatedPlan one_pack_step(const Method& method, const Zones& zones, const SequenceLengths& lengths,
+                        const ZoneProblem& problem, const Costs& cost) {
+  RatedPlan step;
+  step.plan.lengths = lengths;
+  step.plan.layout = balanced_layout(cost, lengths, 1);
+  Zones rows;
+  if (method.remap) rows = row_zones(lengths, zones, problem.links, problem.ranks);
+  const MicroPack pack = zoned_pack(lengths, all_sequences(lengths), problem.ranks, zones, rows);
+  for (std::int32_t r = 0; r < problem.ranks; ++r) {
+    step.plan.replicas.push_back({all_sequences(lengths), {{pack}, {pack}}});
+    step.schedules.push_back(one_f_one_b(step.plan.replicas.back().packs, 1));
+  }
+  require_valid_plan(step.plan, method.name);
+  step.prediction = predict(step, cost);
+  return step;
 }
 
 }  // namespace slimpack::bench

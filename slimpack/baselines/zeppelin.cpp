@@ -2,7 +2,6 @@
 // of it is shared by one rank, by the ranks of a node, or by those of several nodes.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -38,19 +37,6 @@ PackCost shared_cost(const BaselineInput& input, std::int32_t replicas) {
   return sum;
 }
 
-/// From how many tokens on the pairs of a sequence take each of `replicas` longer than what sharing
-/// it adds: pairs L²/2 against a time per pack and one per token.
-Tokens crossover(const BaselineInput& input, std::int32_t replicas) {
-  const PackCost alone = shared_cost(input, 1), shared = shared_cost(input, replicas);
-  const double pack = shared.per_pack - alone.per_pack;
-  const double token = shared.per_token + std::min(shared.travel.per_query, shared.travel.per_key) -
-                       alone.per_token / replicas;
-  const double square = shared.per_pair / 2;
-  if (square <= 0) return Tokens(0);
-  const double length = (token + std::sqrt(token * token + 4 * square * pack)) / (2 * square);
-  return Tokens(std::llround(std::min(length, 1e9)));
-}
-
 /// Sizes of zones are powers of two, as those of all shared packs. Zeppelin's own are nodes times
 /// any number.
 Zone widened(const Zone& zone, std::int32_t group) {
@@ -70,8 +56,11 @@ class MicroBatches {
     if (group_ == 1) return;
     const std::int32_t on_node = replicas_per_node(input, group_);
     problem_.links.ranks_per_node = on_node;
-    if (on_node > 1) crossovers_.node = crossover(input, on_node);
-    if (2 * on_node <= group_) crossovers_.across = crossover(input, 2 * on_node);
+    const auto from = [&](std::int32_t replicas) {
+      return crossover(shared_cost(input, 1), shared_cost(input, replicas), replicas);
+    };
+    if (on_node > 1) crossovers_.node = from(on_node);
+    if (2 * on_node <= group_) crossovers_.across = from(2 * on_node);
   }
 
   [[nodiscard]] std::int32_t group() const { return group_; }

@@ -41,16 +41,4 @@ struct LinkMap {
 /// A rank with several of these NICs uses them as one.
 [[nodiscard]] LinkMap link_map(const HardwareSpec& hardware);
 
-/// Nanoseconds of one transfer between two ranks of different nodes, over the sender's own NIC.
-[[nodiscard]] double direct_transfer(const LinkMap& links, double bytes);
-
-/// Nanoseconds of one transfer between two ranks of different nodes, spread over the NICs of
-/// `proxies` ranks of each node (Zeppelin, arXiv:2509.21841). The sender deals the bytes out to the
-/// proxies, the proxies send at the same time, and the receiver collects. Each proxy has a NIC of
-/// its own as far as there are some.
-[[nodiscard]] double routed_transfer(const LinkMap& links, double bytes, std::int32_t proxies);
-
-/// The number of proxies with which a transfer is fastest; 1 = direct.
-[[nodiscard]] std::int32_t best_proxies(const LinkMap& links, double bytes);
-
 }  // namespace slimpack

@@ -1,6 +1,7 @@
 #include "slimpack/zones/partition.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -174,44 +175,17 @@ NodeChoice choose_nodes(const SequenceLengths& lengths, const Sequences& ids,
   }
 }
 
-/// Ranks of which neighbours share sequences.
-class Neighbours {
- public:
-  explicit Neighbours(const ZoneProblem& problem)
-      : ranks_(problem.ranks), most_(problem.rank_tokens), loads_(problem.ranks) {}
-
-  /// Gives a sequence to `size` of them, or to more where none have room, or to all.
-  Zone take(Tokens length, std::int32_t size) {
-    std::optional<Zone> zone;
-    for (; size < ranks_ && !(zone = least_loaded(length, size)); ++size) {
-    }
-    if (!zone) zone = Zone{0, ranks_};
-    for (Tokens& tokens : of_zone(loads_.tokens, *zone)) tokens += share(length, zone->size);
-    for (double& squares : of_zone(loads_.squares, *zone)) squares += square(length) / zone->size;
-    return *zone;
-  }
-
- private:
-  /// The block of `size` ranks with the least Σ length², among those that have room.
-  [[nodiscard]] std::optional<Zone> least_loaded(Tokens length, std::int32_t size) const {
-    std::optional<Zone> best;
-    double least = 0;
-    for (Zone zone{0, size}; zone.end() <= ranks_; zone.first += size) {
-      const double squares = std::ranges::max(of_zone(loads_.squares, zone));
-      if (std::ranges::max(of_zone(loads_.tokens, zone)) + share(length, size) > most_) continue;
-      if (best && squares >= least) continue;
-      best = zone;
-      least = squares;
-    }
-    return best;
-  }
-
-  std::int32_t ranks_;
-  Tokens most_;
-  Loads loads_;
-};
-
 }  // namespace
+
+Tokens crossover(const PackCost& alone, const PackCost& shared, std::int32_t ranks) {
+  const double pack = shared.per_pack - alone.per_pack;
+  const double token = shared.per_token + std::min(shared.travel.per_query, shared.travel.per_key) -
+                       alone.per_token / ranks;
+  const double square = shared.per_pair / 2;
+  if (square <= 0) return Tokens(0);
+  const double length = (token + std::sqrt(token * token + 4 * square * pack)) / (2 * square);
+  return Tokens(std::llround(std::min(length, 1e9)));
+}
 
 Zones zeppelin_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
                      const ZoneCrossovers& crossovers) {
@@ -229,37 +203,6 @@ Zones zeppelin_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
   }
   for (const SequenceId s : ids)
     if (choice.of[s.index()].size > 1) zones[s.index()] = choice.nodes.ranks(choice.of[s.index()]);
-  return zones;
-}
-
-std::optional<Zones> ring_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
-                                std::int32_t size) {
-  if (size == problem.ranks) return Zones(lengths.size(), {0, size});
-  const Sequences ids = longest_first(lengths);
-  const auto rings =
-      whole_on_members(lengths, ids, Loads(problem.ranks / size), size * problem.rank_tokens);
-  if (!rings) return std::nullopt;
-  Zones zones(lengths.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) zones[ids[i].index()] = {(*rings)[i] * size, size};
-  return zones;
-}
-
-Zones hybrid_zones(const SequenceLengths& lengths, const ZoneProblem& problem, Tokens bound) {
-  require_room(lengths, problem);
-  Neighbours ranks(problem);
-  Zones zones(lengths.size());
-  for (const SequenceId s : longest_first(lengths)) {
-    const Tokens length = lengths[s.index()];
-    zones[s.index()] = ranks.take(length, parts_of(length, bound));
-  }
-  return zones;
-}
-
-Zones long_zones(const SequenceLengths& lengths, const ZoneProblem& problem) {
-  require_room(lengths, problem);
-  Zones zones(lengths.size());
-  place_in_group(lengths, longest_first(lengths), {0, problem.ranks}, Tokens(0),
-                 problem.rank_tokens, problem.rank_tokens, zones);
   return zones;
 }
 

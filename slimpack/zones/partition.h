@@ -1,11 +1,10 @@
-// Partition: which zone each sequence of a batch gets, by Zeppelin (arXiv:2509.21841) and by the
-// systems that it is compared with.
+// Partition: which zone each sequence of a batch gets by Zeppelin (arXiv:2509.21841).
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/workload/slice.h"
 #include "slimpack/zones/zone.h"
 
@@ -17,6 +16,11 @@ struct ZoneProblem {
   LinkMap links;
   Tokens rank_tokens{0};  ///< the most that a rank may hold in attention's layout
 };
+
+/// From how many tokens on the pairs of a sequence take each of so many ranks longer than what
+/// sharing it adds: pairs L²/2 against a time per pack and one per token. `alone`, `shared`: costs
+/// of a pack that one rank runs, or all of them.
+[[nodiscard]] Tokens crossover(const PackCost& alone, const PackCost& shared, std::int32_t ranks);
 
 /// From how many tokens on a sequence's attention hides the messages of a ring.
 struct ZoneCrossovers {
@@ -37,21 +41,5 @@ struct ZoneCrossovers {
 /// one.
 [[nodiscard]] Zones zeppelin_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
                                    const ZoneCrossovers& crossovers);
-
-/// Rings of `size` neighbouring ranks, as TransformerEngine's context parallelism has them: each
-/// sequence, longest first, goes to the ring with the least Σ length² that has room. nullopt where
-/// none has. If `size` is all ranks, there is one ring, which has room for whatever they can hold.
-[[nodiscard]] std::optional<Zones> ring_zones(const SequenceLengths& lengths,
-                                              const ZoneProblem& problem, std::int32_t size);
-
-/// Hybrid data parallelism (ByteScale, arXiv:2502.21231): each sequence gets so many neighbouring
-/// ranks that none takes more than `bound` of it, those with the least Σ length² ÷ ranks; longest
-/// first. Throws InvalidInput as zeppelin_zones. REQUIRES: bound ≤ rank_tokens.
-[[nodiscard]] Zones hybrid_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
-                                 Tokens bound);
-
-/// All ranks share the sequences that one rank cannot hold; the others go, longest first, to the
-/// rank with the least Σ length² that has room. Throws InvalidInput as zeppelin_zones.
-[[nodiscard]] Zones long_zones(const SequenceLengths& lengths, const ZoneProblem& problem);
 
 }  // namespace slimpack

@@ -27,23 +27,5 @@ TEST(LinkMap, IsThatOfAHardwareFile) {
   EXPECT_EQ(kLinks.node(4), 1);
 }
 
-TEST(LinkMap, SpreadsATransferOverItsProxies) {
-  EXPECT_EQ(direct_transfer(kLinks, 400), 1'000 + 4'000);
-  EXPECT_EQ(routed_transfer(kLinks, 400, 1), direct_transfer(kLinks, 400));
-  // Half of it stays with the sender: 200 to one proxy, 200 over each NIC, 200 collected.
-  EXPECT_EQ(routed_transfer(kLinks, 400, 2), 2 * (100 + 200) + 1'000 + 2'000);
-  // Four proxies share two NICs: these carry as much as before.
-  EXPECT_EQ(routed_transfer(kLinks, 400, 4), 2 * (100 + 300) + 1'000 + 2'000);
-}
-
-TEST(LinkMap, RoutesWhatIsLargeEnough) {
-  EXPECT_EQ(best_proxies(kLinks, 400), 2);
-  // 10 bytes: direct 1,100, over two proxies 2 · 105 + 1,050.
-  EXPECT_EQ(best_proxies(kLinks, 10), 1);
-  LinkMap one_nic = kLinks;
-  one_nic.nics_per_node = 1;
-  EXPECT_EQ(best_proxies(one_nic, 1e6), 1);
-}
-
 }  // namespace
 }  // namespace slimpack

@@ -4,8 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
 #include <vector>
 
 #include "slimpack/base/error.h"
@@ -49,15 +47,21 @@ TEST(ZeppelinZones, BalanceSquaresOnTheRanksOfANode) {
   EXPECT_EQ(zeppelin_zones(tokens({5, 4, 3, 2}), problem(2, 2, 10), kNever), expected);
 }
 
-TEST(Zones, OfOtherSystems) {
-  const ZoneProblem four = problem(4, 2, 10);
-  EXPECT_EQ(ring_zones(tokens({4, 2}), four, 4), (Zones{{0, 4}, {0, 4}}));
-  EXPECT_EQ(ring_zones(tokens({14, 6, 5}), four, 2), (Zones{{0, 2}, {2, 2}, {2, 2}}));
-  EXPECT_EQ(ring_zones(tokens({21, 6}), four, 2), std::nullopt);
-  // 18 needs two ranks, the others one each: those with the least squares per rank.
-  EXPECT_EQ(hybrid_zones(tokens({18, 6, 5}), four, Tokens(10)), (Zones{{0, 2}, {2, 1}, {3, 1}}));
-  EXPECT_EQ(hybrid_zones(tokens({18, 6, 5}), four, Tokens(3))[0], (Zone{0, 4}));
-  EXPECT_EQ(long_zones(tokens({18, 5, 4}), four), (Zones{{0, 4}, {0, 1}, {1, 1}}));
+TEST(ZeppelinZones, OfOneNodeShareWhatARankCannotHold) {
+  EXPECT_EQ(zeppelin_zones(tokens({18, 5, 4}), problem(4, 4, 10), kNever),
+            (Zones{{0, 4}, {0, 1}, {1, 1}}));
+}
+
+TEST(Crossover, IsWherePairsTakeAsLongAsWhatSharingAdds) {
+  PackCost alone, shared;
+  alone.per_token = 8;
+  shared.per_pack = 100;
+  shared.per_token = 7;
+  shared.per_pair = 2;
+  shared.travel = {.per_query = 5, .per_key = 3};
+  // L² = 100 + (7 + 3 − 8 ÷ 4) · L: L = 4 + √116 = 14.8.
+  EXPECT_EQ(crossover(alone, shared, 4), Tokens(15));
+  EXPECT_EQ(crossover(alone, alone, 4), Tokens(0));  // no pairs
 }
 
 TEST(Zones, NeedRoomForTheTokens) {
@@ -82,12 +86,9 @@ RC_GTEST_PROP(Zones, HoldTheirRules, ()) {
   const ZoneCrossovers crossovers{Tokens(*rc::gen::inRange(1, 600)),
                                   Tokens(*rc::gen::inRange(1, 600))};
   const Zones zeppelin = zeppelin_zones(lengths, given, crossovers);
-  for (const Zones& zones :
-       {zeppelin, hybrid_zones(lengths, given, given.rank_tokens), long_zones(lengths, given)}) {
-    RC_ASSERT(zones.size() == lengths.size());
-    for (const Zone& zone : zones)
-      RC_ASSERT(zone.first >= 0 && zone.size >= 1 && zone.end() <= ranks);
-  }
+  RC_ASSERT(zeppelin.size() == lengths.size());
+  for (const Zone& zone : zeppelin)
+    RC_ASSERT(zone.first >= 0 && zone.size >= 1 && zone.end() <= ranks);
   // Zeppelin's rings are those of whole nodes. A rank that has a sequence of its own holds no more
   // than it may, but for the rounding of shares.
   std::vector<double> held(static_cast<std::size_t>(ranks));
