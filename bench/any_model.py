@@ -64,7 +64,7 @@ def parse():
 
 
 def config_of(options):
-    """The shape of bench/step_model.h; its feed-forward as eight experts, two for each token."""
+    """The shape of `step_model` in bench/real_steps.h; its feed-forward as eight experts, two for each token."""
     shape = dict(vocab_size=256, hidden_size=256, num_hidden_layers=4, num_attention_heads=8,
                  num_key_value_heads=4, head_dim=32, max_position_embeddings=options.context,
                  tie_word_embeddings=False)
@@ -110,7 +110,7 @@ class Rival:
 
     def __init__(self, options, config, pieces, choice):
         self.choice = choice
-        settings = argparse.Namespace(**choice, trim=True, stages_per_rank=2, world=RANKS,
+        settings = argparse.Namespace(**choice, stages_per_rank=2,
                                       pack_len=options.context, looped=choice["schedule"] in LOOPED)
         model = model_of(config, options.seed, "document_attention")
         self.batch = build_batch(pieces, settings)
@@ -212,7 +212,7 @@ def measure(options, folder):
     """The figures, on every rank."""
     config = config_of(options)
     documents = read_documents(sysconfig.get_paths()["stdlib"], options.seed)
-    pieces = take_step(documents, options.context, options.step_tokens, False)
+    pieces = take_step(documents, options.context, options.step_tokens)
     ours = Ours(options, config, pieces, folder)
     found, tried = rivals(options, config, pieces)
     ways = {"slimpack": ours} | found

@@ -1,34 +1,26 @@
 // One training step of real documents three ways in one run: one rank with whole documents, two
 // rank threads with fixed packing under 1F1B, two rank threads with sliced MicroPacks. Prints the
-// parallel efficiency T1 / (ranks · T2) of both, the predictions beside the measurements, and where
-// the time went; on request the time of Hugging Face's layers on one rank, taken in turn. Other
-// machines' work shows as "stolen", processor time that a hypervisor gave to them, and is mostly
-// left out where the steps are replayed with every action at its median over the repetitions.
+// parallel efficiency T1 / (ranks · T2) of both and the predictions beside the measurements; on
+// request the time of Hugging Face's layers on one rank, taken in turn. What others do to the
+// machine meanwhile shows as "stolen", processor time that a hypervisor gave to them.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "bench/documents.h"
-#include "bench/hugging_face.h"
-#include "bench/operator_time.h"
 #include "bench/program.h"
-#include "bench/step_model.h"
-#include "bench/step_options.h"
-#include "bench/total_busy.h"
+#include "bench/real_steps.h"
 #include "bench/turns.h"
-#include "bench/whole_documents.h"
+#include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/planner.h"
-#include "slimpack/planner/replay.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -38,7 +30,6 @@ struct Arguments : StepOptions {
   std::int64_t seed = 0;
   std::int32_t ranks = 2;
   std::string hugging_face;
-  std::string timeline;
 };
 
 /// The repetition in the middle by step time; the faster of two that share the middle.
@@ -92,37 +83,6 @@ nlohmann::json figures(const Way& way, double t1, std::int32_t ranks) {
           {"loss", way.results.front().loss}};
 }
 
-/// The steps with every action at its median over the repetitions.
-nlohmann::json replayed_figures(const std::vector<Way>& ways, const Costs& cost) {
-  nlohmann::json out;
-  double t1 = 0, busy1 = 0;
-  for (const Way& way : ways) {
-    const SimulationResult replayed = replay(way.planned, cost, way.timelines());
-    const double seconds = to_seconds(replayed.makespan);
-    const double busy = to_seconds(total_busy(metrics_of(replayed.timeline)));
-    if (out.empty()) t1 = seconds, busy1 = busy;
-    out[way.name] = {{"seconds", seconds},
-                     {"efficiency", t1 / (static_cast<double>(replayed.busy.size()) * seconds)},
-                     {"bubble", replayed.bubble_ratio},
-                     {"busy_seconds", busy},
-                     {"busy_over_whole", busy / busy1}};
-  }
-  return out;
-}
-
-void print_replayed(const nlohmann::json& replayed) {
-  Table table(
-      {{"", Align::kLeft}, {"step"}, {"T1/(n·T)"}, {"bubble"}, {"busy, all ranks"}, {"÷ whole"}});
-  for (const char* way : {"whole", "packed", "slimpack"}) {
-    const auto& f = replayed[way];
-    table.add_row({way, fmt::format("{:.2f} s", f["seconds"].get<double>()),
-                   fmt::format("{:.3f}", f["efficiency"].get<double>()), human_share(f["bubble"]),
-                   fmt::format("{:.2f} s", f["busy_seconds"].get<double>()),
-                   fmt::format("{:.3f}", f["busy_over_whole"].get<double>())});
-  }
-  fmt::print("\nReplayed, every action at its median over the repetitions:\n\n{}\n", table.text());
-}
-
 void print_table(const nlohmann::json& json) {
   Table table({{"", Align::kLeft},
                {"step"},
@@ -149,10 +109,8 @@ void print_table(const nlohmann::json& json) {
                    fmt::format("{}/{}", f["forward_micropacks"].get<int>(),
                                f["backward_micropacks"].get<int>())});
   }
-  fmt::print(
-      "{}\nslimpack is {:.2f} × as fast as packed; its ranks spend {} of their busy time outside "
-      "tensor operations\n",
-      table.text(), json["speedup"].get<double>(), human_share(json["outside_operators"]));
+  fmt::print("{}\nslimpack is {:.2f} × as fast as packed\n", table.text(),
+             json["speedup"].get<double>());
   if (json.contains("hugging_face_t1_seconds"))
     fmt::print("one rank of Hugging Face's layers: {:.2f} s, {:.3f} × ours\n",
                json["hugging_face_t1_seconds"].get<double>(),
@@ -178,18 +136,6 @@ void print_turns(const nlohmann::json& turns) {
     fmt::print("Hugging Face's layers ÷ ours: {}\n", turns_text(turns["hugging_face_over_whole"]));
 }
 
-/// Time of all ranks, from the first action of the step to the last, in which they neither wait nor
-/// run tensor operations, by their busy time. In a step of its own: counting costs time.
-double outside_operators(Way& way, const StepTokens& tokens) {
-  const OperatorTime operators;
-  const StepResult step =
-      way.engine->run(way.planned.plan, way.planned.lowered, tokens, std::nullopt);
-  const TimelineMetrics m = metrics_of(step.timeline);
-  Nanos outside = Nanos(0) - operators.total();
-  for (const RankMetrics& r : m.ranks) outside += m.makespan - r.waiting;
-  return to_seconds(outside) / to_seconds(total_busy(m));
-}
-
 /// The documents of the step and the model that trains on them.
 struct Work {
   std::vector<std::vector<std::int64_t>> documents;
@@ -205,6 +151,21 @@ struct Work {
   }
 };
 
+/// Seconds of the step on one pinned rank of Hugging Face's layers, each document whole, after a
+/// short warm-up. Throws InvalidInput when the interpreter cannot run bench/torch_pipelining.py,
+/// whose documents are ours.
+double hugging_face_seconds(const Arguments& a, std::int64_t layers) {
+  const std::string command = fmt::format(
+      "{} {}/bench/torch_pipelining.py --layers {} --context {} --step-tokens {} --seed {}",
+      a.hugging_face, SLIMPACK_SOURCE_DIR, layers, a.context.count(), a.step_tokens.count(),
+      a.seed);
+  const auto lines = lines_of(command);
+  const auto json = nlohmann::json::parse(lines.empty() ? "" : lines.back(), nullptr, false);
+  if (!json.is_object() || !json.contains("wall_s"))
+    invalid_input("'{}' printed no time; give an interpreter with torch and transformers", command);
+  return json["wall_s"].get<double>();
+}
+
 /// Runs all ways in turn. Returns Hugging Face's seconds by turn, where they are asked for.
 std::vector<double> measure(const Arguments& a, const Work& work, std::vector<Way>& ways) {
   TrainConfig train;
@@ -212,8 +173,7 @@ std::vector<double> measure(const Arguments& a, const Work& work, std::vector<Wa
   std::vector<double> hugging_face;
   run_in_turn(ways, work.tokens, train, a.repetitions, [&] {
     if (!a.hugging_face.empty())
-      hugging_face.push_back(to_seconds(hugging_face_step(
-          {a.hugging_face, a.context, a.step_tokens, work.shape.num_layers(), a.seed})));
+      hugging_face.push_back(hugging_face_seconds(a, work.shape.num_layers()));
   });
   return hugging_face;
 }
@@ -252,18 +212,12 @@ void run(const Arguments& a) {
                       {"whole", figures(ways[0], t1, 1)},
                       {"packed", figures(ways[1], t1, a.ranks)},
                       {"slimpack", figures(ways[2], t1, a.ranks)},
-                      {"by_turn", turn_figures(ways, a.ranks, hugging_face)},
-                      {"replayed", replayed_figures(ways, cost)}};
+                      {"by_turn", turn_figures(ways, a.ranks, hugging_face)}};
   json["speedup"] = median_seconds(ways[1]) / median_seconds(ways[2]);
-  json["outside_operators"] = outside_operators(ways[2], work.tokens);
   if (!hugging_face.empty()) json["hugging_face_t1_seconds"] = median(hugging_face);
   print_table(json);
   print_turns(json["by_turn"]);
-  print_replayed(json["replayed"]);
   if (!a.json.empty()) write_file(a.json, json.dump(2) + "\n");
-  if (!a.timeline.empty())
-    write_file(a.timeline, to_chrome_trace({predict(ways[2].planned, cost).timeline,
-                                            median_timeline(ways[2])}));
 }
 
 }  // namespace
@@ -278,6 +232,5 @@ int main(int argc, char** argv) {
   app.add_option("--seed", arguments.seed, "Which documents")->capture_default_str();
   app.add_option("--hugging-face", arguments.hugging_face,
                  "Python with torch and transformers: also time its layers on one rank");
-  app.add_option("--timeline", arguments.timeline, "Write predicted and measured timeline here");
   return slimpack::run_benchmark(app, argc, argv, [&] { slimpack::run(arguments); });
 }

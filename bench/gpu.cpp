@@ -15,7 +15,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "bench/command.h"
 #include "bench/gpu_report.h"
 #include "bench/program.h"
 #include "bench/turns.h"

@@ -55,7 +55,6 @@ class Batch:
                 at = end
         self.ids = torch.arange(len(packs))
         self.targets = int((self.labels != IGNORE).sum())
-        self.real_tokens = sum(p.used for p in packs)
 
     def __len__(self):
         return len(self.packs)
@@ -81,11 +80,11 @@ def read_documents(root, seed):
             yield torch.tensor(list(data), dtype=torch.long)
 
 
-def take_step(documents, context, budget, exact):
-    """Documents cut at `context` until `budget` tokens are in; `exact` also cuts the last one to fit."""
+def take_step(documents, context, budget):
+    """Documents cut at `context` until `budget` tokens are in."""
     pieces, total = [], 0
     while total < budget:
-        tokens = next(documents)[: min(context, budget - total) if exact else context]
+        tokens = next(documents)[:context]
         labels = torch.cat([tokens[1:], torch.tensor([IGNORE])])
         pieces.append(Piece(tokens, labels))
         total += len(tokens)
@@ -112,20 +111,6 @@ def pack_balanced(pieces, capacity):
     return packs
 
 
-def pack_concat(pieces, capacity):
-    packs, room = [], 0
-    for piece in pieces:
-        at = 0
-        while at < len(piece):
-            if room == 0:
-                packs.append(Pack([]))
-                room = capacity
-            n = min(room, len(piece) - at)
-            packs[-1].pieces.append(Piece(piece.tokens[at : at + n], piece.labels[at : at + n]))
-            at, room = at + n, room - n
-    return packs
-
-
 def make_even(packs):
     """Looped schedules in torch refuse an odd number of micro-batches above 3: split one pack."""
     if len(packs) % 2 and len(packs) > 3:
@@ -143,10 +128,10 @@ def build_batch(pieces, args):
     if args.packing == "pad":
         packs = [Pack([p]) for p in pieces]
     else:
-        pack = {"bfd": pack_bfd, "balanced": pack_balanced, "concat": pack_concat}[args.packing]
+        pack = {"bfd": pack_bfd, "balanced": pack_balanced}[args.packing]
         packs = pack(pieces, args.pack_len)
     width = max(p.used for p in packs)
-    if args.world > 1 and args.looped:
+    if args.looped:
         packs = make_even(packs)
     if args.order != "given":
         packs.sort(key=lambda p: p.cost, reverse=args.order == "desc")

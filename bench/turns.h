@@ -18,7 +18,7 @@ struct Way {
   Engine* engine = nullptr;  ///< not owned; ways may share one
   RatedPlan planned;
   std::vector<StepResult> results = {};  ///< by turn
-  std::vector<double> stolen = {};       ///< seconds, by turn: what StolenTime counts
+  std::vector<double> stolen = {};       ///< seconds that went to other machines, by turn
 
   [[nodiscard]] std::vector<double> all_seconds() const;
   [[nodiscard]] std::vector<double> all_busy_seconds() const;  ///< of all ranks together

@@ -8,10 +8,8 @@
 // Steps are also replayed with every action at its median over the repetitions, which leaves out
 // most of what others do to the machine's speed meanwhile. Ratios are given turn by turn, too.
 // Under `taskset -c 0` ranks compute one at a time, so that none takes memory bandwidth and cache
-// from another: twice as long to run, for steadier actions. "jitter" is how much single actions
-// change between repetitions, "with jitter" the bubble that is predicted when they do. "stolen" is
-// processor time that a hypervisor gave to others, which the wall clock counts and virtual time
-// does not.
+// from another: twice as long to run, for steadier actions. "stolen" is processor time that a
+// hypervisor gave to others, which the wall clock counts and virtual time does not.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -23,13 +21,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/documents.h"
-#include "bench/jitter.h"
 #include "bench/program.h"
-#include "bench/step_model.h"
-#include "bench/step_options.h"
+#include "bench/real_steps.h"
 #include "bench/turns.h"
-#include "bench/whole_documents.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
@@ -136,19 +130,6 @@ class Bench {
                 .step;
   }
 
-  /// How much its actions change, and the bubble predicted then.
-  struct Jittered {
-    double jitter;
-    double bubble;
-  };
-
-  /// None of a single repetition.
-  [[nodiscard]] std::optional<Jittered> jittered(const Way& way) const {
-    if (way.results.size() < 2) return std::nullopt;
-    const double jitter = jitter_of(way.timelines());
-    return Jittered{jitter, predict_with_jitter(way.planned, cost_, jitter).bubble_ratio};
-  }
-
   [[nodiscard]] nlohmann::json row(const Case& c, const Way& way, Table& table) const {
     const SimulationResult& predicted = way.planned.prediction;
     const SimulationResult replayed = replay(way.planned, cost_, way.timelines());
@@ -161,15 +142,12 @@ class Bench {
     }
     const double seconds = median(all_seconds), bubble = median(bubbles),
                  stolen = median(way.stolen);
-    const std::optional<Jittered> with_jitter = jittered(way);
-    using nlohmann::json;
-    table.add_row(
-        {c.name, fmt::format("{} × {}", c.layout.pp, c.layout.dp), std::string(to_string(c.clock)),
-         fmt::format("{:.2f} s", seconds), fmt::format("{:.2f} s", to_seconds(replayed.makespan)),
-         fmt::format("{:.2f} s", to_seconds(predicted.makespan)), human_share(bubble),
-         human_share(replayed.bubble_ratio), human_share(predicted.bubble_ratio),
-         with_jitter ? human_share(with_jitter->jitter) : "–",
-         with_jitter ? human_share(with_jitter->bubble) : "–", fmt::format("{:.1f} s", stolen)});
+    table.add_row({c.name, fmt::format("{} × {}", c.layout.pp, c.layout.dp),
+                   std::string(to_string(c.clock)), fmt::format("{:.2f} s", seconds),
+                   fmt::format("{:.2f} s", to_seconds(replayed.makespan)),
+                   fmt::format("{:.2f} s", to_seconds(predicted.makespan)), human_share(bubble),
+                   human_share(replayed.bubble_ratio), human_share(predicted.bubble_ratio),
+                   fmt::format("{:.1f} s", stolen)});
     return {{"name", c.name},
             {"pp", c.layout.pp},
             {"dp", c.layout.dp},
@@ -186,8 +164,6 @@ class Bench {
             {"predicted_bubble", predicted.bubble_ratio},
             {"replayed_seconds", to_seconds(replayed.makespan)},
             {"replayed_bubble", replayed.bubble_ratio},
-            {"jitter", with_jitter ? json(with_jitter->jitter) : json()},
-            {"predicted_bubble_with_jitter", with_jitter ? json(with_jitter->bubble) : json()},
             {"stolen_seconds", stolen}};
   }
 
@@ -216,8 +192,6 @@ Table result_table() {
                 {"bubble"},
                 {"replayed"},
                 {"predicted"},
-                {"jitter"},
-                {"with jitter"},
                 {"stolen"}});
 }
 
@@ -276,23 +250,6 @@ nlohmann::json compare_slices(const StepOptions& a) {
   return {{"busy_sliced_over_whole", ratio},
           {"busy_sliced_over_whole_by_turn", turns},
           {"cases", cases}};
-}
-
-/// Four ranks with one, two and three stages each.
-nlohmann::json run_interleaved(const StepOptions& a) {
-  Table table = result_table();
-  nlohmann::json cases = Bench(a, equal_steps(a), 12)
-                             .run({{"one stage a rank", {.pp = 4}},
-                                   {"two stages a rank", {.pp = 4, .stages_per_rank = 2}},
-                                   {"three stages a rank", {.pp = 4, .stages_per_rank = 3}}},
-                                  table);
-  fmt::print("12 layers, 4 ranks\n\n{}\n", table.text());
-  for (nlohmann::json& c : cases) {
-    c["replayed_over_measured"] = quotient(c, c, "replayed_seconds", "seconds");
-    fmt::print("{}: replayed ÷ measured {:.3f}\n", c["name"].get<std::string>(),
-               c["replayed_over_measured"].get<double>());
-  }
-  return cases;
 }
 
 /// Four ranks of a small model with many words.
@@ -362,10 +319,10 @@ struct Part {
   const char* name;
   nlohmann::json (*run)(const StepOptions&);
 };
-constexpr std::array kParts{
-    Part{"clocks", compare_clocks},       Part{"slices", compare_slices},
-    Part{"interleaved", run_interleaved}, Part{"vocabulary", spread_vocabulary},
-    Part{"eight_ranks", run_eight_ranks}, Part{"heavy_document", merge_heavy_document}};
+constexpr std::array kParts{Part{"clocks", compare_clocks}, Part{"slices", compare_slices},
+                            Part{"vocabulary", spread_vocabulary},
+                            Part{"eight_ranks", run_eight_ranks},
+                            Part{"heavy_document", merge_heavy_document}};
 
 struct Arguments : StepOptions {
   std::vector<std::string> parts;

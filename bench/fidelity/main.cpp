@@ -19,8 +19,8 @@
 
 #include "bench/fidelity/workloads.h"
 #include "bench/program.h"
+#include "bench/real_steps.h"
 #include "bench/statistics.h"
-#include "bench/step_model.h"
 #include "bench/turns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/median.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bench/program.h"
-#include "bench/step_model.h"
+#include "bench/real_steps.h"
 #include "bench/turns.h"
 #include "bench/zeppelin/cases.h"
 #include "bench/zeppelin/methods.h"

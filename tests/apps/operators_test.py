@@ -1,4 +1,4 @@
-"""The launches of a layer on a GPU stay within bounds: build/release/bench/operators counts them."""
+"""The launches of a layer on a GPU stay within bounds: tests/operators counts them."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ WHOLE = {"sliced": False, "recompute": "elementwise", "qk_norm": False}
 def counted(tmp_path_factory):
     """The figures of cases on the pretended GPU."""
     file = tmp_path_factory.mktemp("operators") / "operators.json"
-    subprocess.run([BUILD / "bench" / "operators", "--json", file], check=True, timeout=300,
+    subprocess.run([BUILD / "tests" / "operators" / "operators", "--json", file], check=True, timeout=300,
                    stdout=subprocess.DEVNULL)
     cases = [case for case in json.loads(file.read_text())["cases"] if case["device"] != "cpu"]
     # Three policies, sliced or not, on 1, 2 and 4 tensor-parallel ranks, and with q/k norms on 1.
@@ -36,7 +36,7 @@ def token_bytes(tmp_path_factory):
     model |= {"hidden_size": HIDDEN, "num_attention_heads": 8, "num_key_value_heads": 2,
               "intermediate_size": FFN, "vocab_size": VOCABULARY}
     (folder / "model.json").write_text(json.dumps(model))
-    subprocess.run([BUILD / "bench" / "operators", "--bytes", "--model", folder / "model.json",
+    subprocess.run([BUILD / "tests" / "operators" / "operators", "--bytes", "--model", folder / "model.json",
                     "--json", folder / "bytes.json"], check=True, timeout=300,
                    stdout=subprocess.DEVNULL)
     return json.loads((folder / "bytes.json").read_text())

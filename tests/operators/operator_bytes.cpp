@@ -1,11 +1,11 @@
-#include "bench/operator_bytes.h"
+#include "tests/operators/operator_bytes.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
 
-#include "bench/operator_steps.h"
+#include "tests/operators/operator_steps.h"
 
 namespace slimpack {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/operator_steps.h"
+#include "tests/operators/operator_steps.h"
 
 #include <mutex>
 #include <thread>

@@ -1,9 +1,9 @@
 // Bytes that the operators of a step read and write for each token: what a GPU's memory bounds.
 #pragma once
 
-#include "bench/operator_counts.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/recompute.h"
+#include "tests/operators/operator_counts.h"
 
 namespace slimpack {
 

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "bench/operator_bytes.h"
-#include "bench/operator_steps.h"
 #include "bench/program.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/device/memory_tracker.h"
+#include "tests/operators/operator_bytes.h"
+#include "tests/operators/operator_steps.h"
 
 namespace slimpack {
 namespace {

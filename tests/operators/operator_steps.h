@@ -7,9 +7,9 @@
 #include <map>
 #include <vector>
 
-#include "bench/operator_counts.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/decoder.h"
+#include "tests/operators/operator_counts.h"
 #include "tests/packflow/support/pretended_device.h"
 
 namespace slimpack {

@@ -1,4 +1,4 @@
-#include "bench/operator_counts.h"
+#include "tests/operators/operator_counts.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
