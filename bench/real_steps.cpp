@@ -66,12 +66,13 @@ void add_step_options(CLI::App& app, StepOptions& options) {
 
 Decoder step_model(Tokens context, std::int64_t layers) {
   Decoder s;
-  s.hidden_size = 256;
-  s.intermediate_size = 704;
+  s.kinds = {{.hidden_size = 256,
+              .num_heads = 8,
+              .num_kv_heads = 4,
+              .head_dim = 32,
+              .value_dim = 32,
+              .dense_width = 704}};
   s.set_layers(layers);
-  s.num_heads = 8;
-  s.num_kv_heads = 4;
-  s.head_dim = 32;
   s.vocab_size = 256;
   s.max_positions = context;
   return s;

@@ -1,5 +1,5 @@
-// What benchmarks of whole steps train: real documents, a small model, and the step that slices are
-// held against.
+// Benchmarks of whole steps train real documents on a small model; slices are held against a step
+// of whole documents.
 #pragma once
 
 #include <CLI/CLI.hpp>

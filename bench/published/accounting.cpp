@@ -69,7 +69,7 @@ double working_bytes(const PublishedJob& job, std::int32_t rank) {
   if (job.accounting != Accounting::kMegatron2022) {
     const LayerShape shape = job.shape.kinds[0];
     const auto f = static_cast<double>(shape.active_width());
-    const auto h = static_cast<double>(shape.hidden_size());
+    const auto h = static_cast<double>(shape.hidden_size);
     layer += (4 * 2 * f * h + 4 * f * tokens) / job.tp;
   }
   if (rank != job.layout.ranks() - 1) return layer;

@@ -45,7 +45,7 @@ class Neighbours {
     return (length + Tokens(size - 1)) / size;
   }
 
-  /// Of the blocks of so many that have room the one with the least Σ length².
+  /// The block of so many ranks that has room and the least Σ length².
   [[nodiscard]] std::optional<Zone> least_loaded(Tokens length, std::int32_t size) const {
     std::optional<Zone> best;
     double least = 0;

@@ -1,4 +1,4 @@
-// What lies in a checkpoint's folder. docs/checkpoints.md has the format.
+// Files of a checkpoint's folder. docs/checkpoints.md has the format.
 #pragma once
 
 #include <cstddef>
