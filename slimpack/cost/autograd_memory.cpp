@@ -63,7 +63,7 @@ std::vector<AlikeLayers> layers_of(const RecomputingCosts& cost, const StageLayo
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
     const auto layer = static_cast<std::size_t>(l);
-    const std::size_t kind = cost.shape.kind_of_layer[layer];
+    const std::size_t kind = cost.shape.kind_of(layer);
     const Recompute recompute = recompute_of(cost.recompute, layer);
     if (runs.empty() || runs.back().kind != kind || runs.back().recompute != recompute)
       runs.push_back({kind, recompute, 0});

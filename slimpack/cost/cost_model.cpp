@@ -31,8 +31,7 @@ EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, Stag
   if (last && backward && whole) add(edge, cost.head_backward, 1);
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);
   if (recompute_of(cost.recompute, last_layer) == Recompute::kOffload)
-    edge.per_token +=
-        uncovered_transfer(cost, pass, last && whole, cost.shape.kind_of_layer[last_layer]);
+    edge.per_token += uncovered_transfer(cost, pass, last && whole, cost.shape.kind_of(last_layer));
   return edge;
 }
 

@@ -78,7 +78,7 @@ class ExchangeCosts {
 
   [[nodiscard]] std::size_t kind(StageId stage, std::int32_t layer) const {
     const std::int32_t first = layout_.layer_begin[stage.index()];
-    return cost_.shape.kind_of_layer[static_cast<std::size_t>(first + layer)];
+    return cost_.shape.kind_of(static_cast<std::size_t>(first + layer));
   }
   [[nodiscard]] LayerWidths widths(StageId stage, std::int32_t layer) const {
     return {cost_.shape, kind(stage, layer), cost_.dtype, cost_.tp};

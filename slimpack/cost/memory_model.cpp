@@ -75,7 +75,7 @@ std::vector<LayerRun> runs_of(const RecomputingCosts& cost, const std::vector<La
   std::vector<LayerRun> runs;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
-    LayerRun run{cost.shape.kind_of_layer[static_cast<std::size_t>(l)],
+    LayerRun run{cost.shape.kind_of(static_cast<std::size_t>(l)),
                  recompute_of(cost.recompute, static_cast<std::size_t>(l)), 0, 0};
     if (!runs.empty() && runs.back().offloads()) run.travelling = widths[runs.back().kind].row;
     const auto alike = [&](const LayerRun& before) {

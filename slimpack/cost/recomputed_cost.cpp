@@ -153,7 +153,7 @@ std::array<std::int32_t, kRecomputations> layers_by_recompute(const RecomputingC
   const auto begin = static_cast<std::size_t>(layout.layer_begin[stage.index()]);
   const auto end = static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]);
   for (std::size_t layer = begin; layer < end; ++layer)
-    if (cost.shape.kind_of_layer[layer] == kind)
+    if (cost.shape.kind_of(layer) == kind)
       ++counts[static_cast<std::size_t>(recompute_of(cost.recompute, layer))];
   return counts;
 }

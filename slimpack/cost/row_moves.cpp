@@ -68,7 +68,7 @@ double row_move_time(const Costs& cost, const StageLayout& layout, StageId stage
   double time = 0;
   for (std::int32_t l = layout.layer_begin[stage.index()];
        l < layout.layer_begin[stage.index() + 1]; ++l) {
-    const LayerWidths widths(cost.shape, cost.shape.kind_of_layer[static_cast<std::size_t>(l)],
+    const LayerWidths widths(cost.shape, cost.shape.kind_of(static_cast<std::size_t>(l)),
                              cost.dtype, cost.tp);
     const auto q = static_cast<double>(widths.q), qkv = q + 2 * static_cast<double>(widths.k);
     time += (backward ? 3 : 2) * cost.row_moves.latency + of_byte * (qkv + (backward ? 2 : 1) * q);

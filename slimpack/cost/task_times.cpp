@@ -173,7 +173,7 @@ struct AutogradPacks {
 /// A forward without a graph on the last stage: no further than keys and values that are needed.
 PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forward) {
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin.back() - 1);
-  const PackCost skipped = (-1.0) * layer_costs(cost, cost.shape.kind_of_layer[last_layer]).forward;
+  const PackCost skipped = (-1.0) * layer_costs(cost, cost.shape.kind_of(last_layer)).forward;
   const PackCost rest = forward + skipped;
   return {std::max(0.0, rest.per_pack),          std::max(0.0, rest.per_slice),
           std::max(0.0, rest.per_token),         std::max(0.0, rest.per_pair),

@@ -30,7 +30,7 @@ LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequen
   const std::vector<std::int64_t> of_kind = cost.shape.count_kinds(0, layers);
   LayerPolicy policy{recompute};
   for (std::int32_t layer = 0, seen = 0; seen < std::ssize(of_kind); ++layer) {
-    const std::size_t kind = cost.shape.kind_of_layer[static_cast<std::size_t>(layer)];
+    const std::size_t kind = cost.shape.kind_of(static_cast<std::size_t>(layer));
     if (kind != static_cast<std::size_t>(seen)) continue;  // kinds are counted as they come
     ++seen;
     const double share = static_cast<double>(of_kind[kind]) / static_cast<double>(layers);

@@ -229,7 +229,8 @@ Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
                          const RecomputingCosts& cost, const CutLimits& limits) {
   const Bound whole(job, lengths, cost, limits);
   if (!limits.exchange_context) return whole.run();
-  const Bound kept(job, lengths, with_kept_attention(cost, kept_share(job)), limits);
+  const RecomputingCosts kept_cost = with_kept_attention(cost, kept_share(job));
+  const Bound kept(job, lengths, kept_cost, limits);  // which keeps a reference
   return std::max(kept.run(), kept.without_rounding(whole.shared_by_ranks()));
 }
 

@@ -128,6 +128,8 @@ bool Decoder::splits_into(std::int32_t tp) const {
 }
 
 std::vector<std::int64_t> Decoder::count_kinds(std::size_t begin, std::size_t end) const {
+  SLIMPACK_CHECK(begin <= end && end <= kind_of_layer.size(), "layers {} to {} of {}", begin, end,
+                 kind_of_layer.size());
   std::vector<std::int64_t> counts(kinds.size());
   for (std::size_t l = begin; l < end; ++l) ++counts[kind_of_layer[l]];
   return counts;

@@ -49,8 +49,10 @@ struct Decoder {
 
   [[nodiscard]] std::int64_t hidden_size() const { return kinds.front().hidden_size; }
   [[nodiscard]] std::int64_t num_layers() const { return std::ssize(kind_of_layer); }
+  /// The index in `kinds` of a layer. REQUIRES: l < num_layers().
+  [[nodiscard]] std::size_t kind_of(std::size_t l) const { return kind_of_layer.at(l); }
   /// REQUIRES: l < num_layers().
-  [[nodiscard]] const LayerShape& layer(std::size_t l) const { return kinds[kind_of_layer[l]]; }
+  [[nodiscard]] const LayerShape& layer(std::size_t l) const { return kinds[kind_of(l)]; }
   /// Gives the model so many layers of the first kind.
   void set_layers(std::int64_t count) { kind_of_layer.assign(static_cast<std::size_t>(count), 0); }
 

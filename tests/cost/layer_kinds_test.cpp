@@ -17,6 +17,7 @@ namespace {
 Decoder by_kinds(const Decoder& model, std::size_t kinds) {
   Decoder shape = model;
   shape.kinds.assign(kinds, model.kinds[0]);
+  shape.kind_of_layer.clear();
   for (std::int64_t l = 0; l < model.num_layers(); ++l)
     shape.kind_of_layer.push_back(static_cast<std::uint8_t>(static_cast<std::size_t>(l) % kinds));
   return shape;

@@ -100,6 +100,7 @@ RC_GTEST_PROP(LayerMemory, AStageIsItsLayersOneAfterTheOther, (std::uint64_t see
   plan.layout = {{0, 1, 1 + middle, 2 + middle}};
   Costs cost;
   cost.shape = testing::small_gqa();
+  cost.shape.set_layers(plan.layout.layer_begin.back());
   if (rng.below(2) == 1) cost.shape.kinds[0].qk_norm = QkNorm::kNone;
   cost.dtype = rng.below(2) == 0 ? Dtype::kFp32 : Dtype::kBf16;
   const RecomputeByLayer policies = random_policies(rng, middle);

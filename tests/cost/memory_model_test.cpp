@@ -134,6 +134,7 @@ RC_GTEST_PROP(MemoryModel, NoTermIsNegativeAndRowsAddUp, (std::uint64_t seed)) {
   const PackPlan& packs = plan.replicas.front().packs;
   Decoder shape = testing::small_gqa();
   if (rng.below(2) == 0) shape.kinds[0].qk_norm = QkNorm::kNone;
+  shape.set_layers(plan.layout.layer_begin.back());
   for (const Dtype dtype : {Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}) {
     const TaskBytes bytes = task_bytes(cost_of(shape, dtype), plan.layout, packs, plan.lengths);
     const std::int64_t tokens = total_tokens(plan.lengths).count();

@@ -44,8 +44,8 @@ TEST(StagePlacement, TakesAnyTableOfEquallyManyStages) {
   EXPECT_NE(vee, StagePlacement::looped(3, 2));
 }
 
-StageLayout read(const nlohmann::json& json) {
-  return stage_layout_from_json(JsonFields(json, "layout.json"));
+StageLayout read(const nlohmann::json& layout) {
+  return stage_layout_from_json(JsonFields(layout, "layout.json"));
 }
 
 TEST(StageLayoutJson, ReadsWhatItWrites) {

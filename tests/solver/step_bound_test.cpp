@@ -232,6 +232,7 @@ RandomJob plain_job() {
   job.cost.forward.per_token = 1000;
   job.cost.backward.per_token = 2000;
   job.layout.layer_begin = {0, 1, 2};
+  job.cost.shape.set_layers(2);
   return job;
 }
 
