@@ -28,14 +28,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   hardware->name.clear();  // is printed for people, shortened
   fuzz::require(hardware_from_toml(file_of(*hardware), "written") == *hardware,
                 "figures read as they are written");
-  const Decoder shape{.hidden_size = 64,
-                         .intermediate_size = 128,
-                         .set_layers(2,
-                         .num_heads = 4,
-                         .num_kv_heads = 2,
-                         .head_dim = 16,
-                         .vocab_size = 257,
-                         .max_positions = Tokens(1024)});
+  const Decoder shape{.vocab_size = 257,
+                      .max_positions = Tokens(1024),
+                      .kinds = {{.hidden_size = 64,
+                                 .num_heads = 4,
+                                 .num_kv_heads = 2,
+                                 .head_dim = 16,
+                                 .value_dim = 16,
+                                 .dense_width = 128}},
+                      .kind_of_layer = {0, 0}};
   const Costs cost = cost_from_hardware(shape, Dtype::kBf16, *hardware, 2, 8);
   (void)fuzz::accepted([&] { return cost_from_json(cost_to_json(cost), "cost.json"); });
   return 0;

@@ -25,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       fuzz::accepted([&] { return decoder_from_json(fuzz::text_of(data, size), "config.json"); });
   if (!shape) return 0;
   fuzz::require(decoder_errors(*shape).empty(), "a shape that is read is valid");
-  fuzz::require(shape->parameters() > shape->layer_parameters(), "parameters can be counted");
+  fuzz::require(shape->parameters() > shape->kinds.front().parameters(),
+                "parameters can be counted");
   fuzz::require(decoder_from_json(decoder_to_json(*shape, "bfloat16"), "written") == *shape,
                 "a shape reads as it is written");
   for (const std::int32_t tp : {2, 3, 8})
