@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     Flops linear = head_flops(shape, tokens, Pass::kForward), attention;
     const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers()));
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-      const LayerShape layer = shape.layer(kind);
+      const LayerShape layer = shape.kinds[kind];
       const Tokens window(layer.window);
       const double pairs = layer.window > 0 ? whole.window_pairs(window) : whole.causal_pairs();
       const auto count = static_cast<double>(layers[kind]);
