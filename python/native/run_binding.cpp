@@ -11,9 +11,10 @@
 
 #include "python/native/bindings.h"
 #include "slimpack/base/columns.h"
+#include "slimpack/report/training_curve.h"
 #include "slimpack/run/metrics_file.h"
 #include "slimpack/run/run_limits.h"
-#include "slimpack/run/step_lines.h"
+#include "slimpack/run/step_figures.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -84,8 +85,7 @@ void bind_metrics(nb::module_& m) {
           },
           "line"_a, "step"_a, "evaluation"_a,
           "Writes a JSON object. Raises InvalidInput or RuntimeError where that fails; the file "
-          "then "
-          "ends with the line before.");
+          "then ends with the line before.");
   m.def("step_line", &line_of_step, "line"_a, "done_before"_a, "steps"_a, "elapsed_ns"_a,
         "columns"_a.none(),
         "A line of a step in metrics.jsonl for people, with as many figures as fit. done_before: "

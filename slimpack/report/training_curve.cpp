@@ -9,8 +9,6 @@
 namespace slimpack {
 namespace {
 
-constexpr const char* kEvaluationLoss = "evaluation_loss";  // in lines of evaluations only
-
 void add_line(TrainingCurve& curve, const JsonFields& line) {
   constexpr std::int64_t kMostExact = std::int64_t{1} << 53;
   const std::int64_t step = line.integer("step", 0, kMostExact);

@@ -9,6 +9,9 @@
 
 namespace slimpack {
 
+/// The field of metrics.jsonl that lines of evaluations alone have.
+inline constexpr const char* kEvaluationLoss = "evaluation_loss";
+
 struct CurvePoint {
   std::int64_t step = 0;  ///< from 1 on
   double loss = 0;

@@ -3,11 +3,33 @@
 #include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "slimpack/base/output_error.h"
+#include "slimpack/report/training_curve.h"
 
 namespace slimpack {
+namespace {
+
+/// nullopt for a line that is not metrics.
+std::optional<MetricsPlace> place_of(const nlohmann::json& line) {
+  if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
+    return std::nullopt;
+  return MetricsPlace{line["step"].get<std::int64_t>(), line.contains(kEvaluationLoss)};
+}
+
+}  // namespace
+
+std::uint64_t bytes_of_lines_before(const MetricsPlace& first, std::istream& lines) {
+  std::uint64_t bytes = 0;
+  for (std::string text; std::getline(lines, text) && !lines.eof(); bytes += text.size() + 1) {
+    const auto place = place_of(nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false));
+    if (!place || place >= first) break;
+  }
+  return bytes;
+}
+
 void MetricsFile::open(const MetricsPlace& first) {
   std::error_code error;
   std::filesystem::create_directories(file_.parent_path(), error);

@@ -1,16 +1,30 @@
 // metrics.jsonl: the figures of a run's steps and evaluations (docs/metrics.md).
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <istream>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 
-#include "slimpack/run/metrics_lines.h"
 #include "slimpack/run/step_figures.h"
 
 namespace slimpack {
+
+/// A line's place in the order. A step's evaluation comes after the step.
+struct MetricsPlace {
+  std::int64_t step = 0;
+  bool evaluation = false;
+
+  auto operator<=>(const MetricsPlace&) const = default;
+};
+
+/// The bytes of the lines that a run keeps if its first new line has the place `first`: all whole
+/// lines that come before it, up to the first line that is not metrics.
+[[nodiscard]] std::uint64_t bytes_of_lines_before(const MetricsPlace& first, std::istream& lines);
 
 /// Writes line by line, after the lines of earlier steps. Calls throw as output_failed if a line
 /// cannot be written; the file then ends with the line before.

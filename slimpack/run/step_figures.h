@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -59,5 +60,19 @@ struct EvaluationFigures {
 /// A line of metrics.jsonl, without the time at which it is written.
 [[nodiscard]] nlohmann::ordered_json to_json(const StepFigures& figures);
 [[nodiscard]] nlohmann::ordered_json to_json(const EvaluationFigures& figures);
+
+/// Where a step stands in its run.
+struct StepPlace {
+  std::int64_t done_before = 0;  ///< steps that were done before this start
+  std::int64_t steps = 0;        ///< of the whole run
+  Nanos elapsed;                 ///< since this start's first step began
+};
+
+/// "step  3/20  loss 5.1234  …", with as many figures as fit into `columns`.
+[[nodiscard]] std::string step_line(const StepFigures& figures, const StepPlace& place,
+                                    int columns);
+
+/// "evaluation after step 3: loss 5.1234 on 131 k tok in 40 docs, took 12.3 ms".
+[[nodiscard]] std::string evaluation_line(const EvaluationFigures& figures);
 
 }  // namespace slimpack

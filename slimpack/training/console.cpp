@@ -7,7 +7,7 @@
 #include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/standard_streams.h"
-#include "slimpack/run/step_lines.h"
+#include "slimpack/run/step_figures.h"
 #include "slimpack/training/stop_signal.h"
 
 namespace slimpack {

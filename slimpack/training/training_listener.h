@@ -8,7 +8,6 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/run/step_figures.h"
-#include "slimpack/run/step_lines.h"
 
 namespace slimpack {
 

@@ -1,5 +1,5 @@
 // Fuzzes the reader of lines that an earlier run has left in metrics.jsonl.
-#include "slimpack/run/metrics_lines.h"
+#include "slimpack/run/metrics_file.h"
 
 #include <sstream>
 #include <string>

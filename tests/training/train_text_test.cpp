@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "slimpack/base/columns.h"
-#include "slimpack/run/step_lines.h"
+#include "slimpack/run/step_figures.h"
 #include "slimpack/training/run_summary.h"
 
 namespace slimpack {
