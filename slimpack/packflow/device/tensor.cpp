@@ -3,7 +3,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 #include <map>
 
 namespace slimpack {
@@ -45,7 +46,8 @@ void put_on(std::span<at::Tensor* const> tensors, at::Device device) {
   const at::Tensor pinned_B = at::empty({bytes}, at::dtype(at::kByte).pinned_memory(true));
   auto* const to = static_cast<std::byte*>(pinned_B.mutable_data_ptr());
   for (const auto& [tensor, place] : places)
-    std::memcpy(to + place.begin, place.host.const_data_ptr(), place.host.nbytes());
+    std::copy_n(static_cast<const std::byte*>(place.host.const_data_ptr()), place.host.nbytes(),
+                to + place.begin);
   const at::Tensor there_B = pinned_B.to(device, at::kByte, /*non_blocking=*/true);
   for (at::Tensor* tensor : tensors) {
     const Place& place = places.at(tensor->unsafeGetTensorImpl());
@@ -57,7 +59,7 @@ void put_on(std::span<at::Tensor* const> tensors, at::Device device) {
 
 at::Tensor byte_tensor(std::span<const std::byte> bytes) {
   at::Tensor bytes_B = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
-  std::memcpy(bytes_B.mutable_data_ptr(), bytes.data(), bytes.size());
+  std::ranges::copy(bytes, static_cast<std::byte*>(bytes_B.mutable_data_ptr()));
   return bytes_B;
 }
 

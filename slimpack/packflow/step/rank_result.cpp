@@ -1,6 +1,7 @@
 #include "slimpack/packflow/step/rank_result.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 #include <span>
 #include <type_traits>
 
@@ -22,7 +23,8 @@ std::vector<Record> records_of(const at::Tensor& bytes_B) {
   static_assert(std::is_trivially_copyable_v<Record>);
   SLIMPACK_CHECK(bytes_B.numel() % static_cast<std::int64_t>(sizeof(Record)) == 0);
   std::vector<Record> records(static_cast<std::size_t>(bytes_B.numel()) / sizeof(Record));
-  std::memcpy(records.data(), bytes_B.const_data_ptr(), bytes_B.nbytes());
+  std::copy_n(static_cast<const std::byte*>(bytes_B.const_data_ptr()), bytes_B.nbytes(),
+              std::as_writable_bytes(std::span(records)).begin());
   return records;
 }
 
