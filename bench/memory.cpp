@@ -35,12 +35,13 @@ struct Arguments {
 /// One layer a stage, and no wider than it has to be: attention takes most of the time.
 Decoder narrow_model(const Arguments& a) {
   Decoder s;
-  s.kinds[0].hidden_size = 64;
-  s.kinds[0].dense_width = 176;
+  s.kinds = {{.hidden_size = 64,
+              .num_heads = 2,
+              .num_kv_heads = 1,
+              .head_dim = 32,
+              .value_dim = 32,
+              .dense_width = 176}};
   s.set_layers(a.stages);
-  s.kinds[0].num_heads = 2;
-  s.kinds[0].num_kv_heads = 1;
-  s.kinds[0].head_dim = s.kinds[0].value_dim = 32;
   s.vocab_size = 256;
   s.max_positions = Tokens(a.length);
   return s;

@@ -26,11 +26,12 @@ bool has_gated_mlp(const PublishedStep& step) {
 Decoder shape_of(const PublishedStep& step) {
   Decoder shape;
   shape.set_layers(step.layers);
-  shape.kinds[0].hidden_size = step.hidden;
-  shape.kinds[0].num_heads = step.heads;
-  shape.kinds[0].num_kv_heads = step.kv_heads;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = step.hidden / step.heads;
-  shape.kinds[0].dense_width = has_gated_mlp(step) ? step.ffn : 2 * std::int64_t{step.ffn} / 3;
+  shape.kinds = {{.hidden_size = step.hidden,
+                  .num_heads = step.heads,
+                  .num_kv_heads = step.kv_heads,
+                  .head_dim = step.hidden / step.heads,
+                  .value_dim = step.hidden / step.heads,
+                  .dense_width = has_gated_mlp(step) ? step.ffn : 2 * std::int64_t{step.ffn} / 3}};
   shape.vocab_size = step.vocabulary;
   shape.tie_embeddings = !has_gated_mlp(step);
   return shape;

@@ -12,11 +12,13 @@ namespace {
 Decoder llama(std::int64_t hidden, std::int64_t intermediate, std::int64_t layers,
               std::int64_t heads) {
   Decoder shape;
-  shape.kinds[0].hidden_size = hidden;
-  shape.kinds[0].dense_width = intermediate;
+  shape.kinds = {{.hidden_size = hidden,
+                  .num_heads = heads,
+                  .num_kv_heads = heads,
+                  .head_dim = hidden / heads,
+                  .value_dim = hidden / heads,
+                  .dense_width = intermediate}};
   shape.set_layers(layers);
-  shape.kinds[0].num_heads = shape.kinds[0].num_kv_heads = heads;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = hidden / heads;
   shape.vocab_size = 32'000;
   shape.max_positions = Tokens(1 << 20);
   return shape;

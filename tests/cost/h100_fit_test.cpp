@@ -74,12 +74,13 @@ TEST(FlashAttention2File, HoldsTheFitOfTheMeasurementsBesideIt) {
 /// The measured layer: linear work takes no time.
 Costs attention_only(const HardwareSpec& h100, double tp) {
   Decoder shape;
-  shape.kinds[0].hidden_size = 8192;
-  shape.kinds[0].dense_width = 28672;
+  shape.kinds = {{.hidden_size = 8192,
+                  .num_heads = static_cast<std::int64_t>(kHeads / tp),
+                  .num_kv_heads = 1,
+                  .head_dim = static_cast<std::int64_t>(kHeadDim),
+                  .value_dim = static_cast<std::int64_t>(kHeadDim),
+                  .dense_width = 28672}};
   shape.set_layers(1);
-  shape.kinds[0].num_heads = static_cast<std::int64_t>(kHeads / tp);
-  shape.kinds[0].num_kv_heads = 1;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = static_cast<std::int64_t>(kHeadDim);
   shape.vocab_size = 32000;
   HardwareSpec hardware = h100;
   hardware.linear_flops = 1e30;

@@ -8,12 +8,13 @@ namespace slimpack::testing {
 /// meta-llama/Llama-2-7b: 6,738,415,616 parameters.
 inline Decoder llama2_7b() {
   Decoder shape;
-  shape.kinds[0].hidden_size = 4096;
-  shape.kinds[0].dense_width = 11008;
+  shape.kinds = {{.hidden_size = 4096,
+                  .num_heads = 32,
+                  .num_kv_heads = 32,
+                  .head_dim = 128,
+                  .value_dim = 128,
+                  .dense_width = 11008}};
   shape.set_layers(32);
-  shape.kinds[0].num_heads = 32;
-  shape.kinds[0].num_kv_heads = 32;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 128;
   shape.vocab_size = 32000;
   shape.max_positions = Tokens(4096);
   shape.rms_norm_eps = 1e-5;
@@ -24,27 +25,29 @@ inline Decoder llama2_7b() {
 inline Decoder small_gqa() {
   Decoder shape;
   shape.family = ModelFamily::kQwen3;
-  shape.kinds[0].hidden_size = 20;
-  shape.kinds[0].dense_width = 28;
+  shape.kinds = {{.hidden_size = 20,
+                  .num_heads = 6,
+                  .num_kv_heads = 2,
+                  .head_dim = 4,
+                  .value_dim = 4,
+                  .qk_norm = QkNorm::kPerHead,
+                  .dense_width = 28}};
   shape.set_layers(3);
-  shape.kinds[0].num_heads = 6;
-  shape.kinds[0].num_kv_heads = 2;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 4;
   shape.vocab_size = 50;
   shape.max_positions = Tokens(4096);
-  shape.kinds[0].qk_norm = QkNorm::kPerHead;
   return shape;
 }
 
 /// The example of docs/row-store.md, two layers. Elements of a token: hidden 8, q 8, k 4, FFN 16.
 inline Decoder row_store_example() {
   Decoder shape;
-  shape.kinds[0].hidden_size = 8;
-  shape.kinds[0].dense_width = 16;
+  shape.kinds = {{.hidden_size = 8,
+                  .num_heads = 2,
+                  .num_kv_heads = 1,
+                  .head_dim = 4,
+                  .value_dim = 4,
+                  .dense_width = 16}};
   shape.set_layers(2);
-  shape.kinds[0].num_heads = 2;
-  shape.kinds[0].num_kv_heads = 1;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 4;
   shape.vocab_size = 10;
   return shape;
 }

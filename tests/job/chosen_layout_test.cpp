@@ -12,10 +12,12 @@ namespace {
 Costs sixteen_layers() {
   Costs cost;
   cost.shape.set_layers(16);
-  cost.shape.kinds[0].hidden_size = 8;
-  cost.shape.kinds[0].num_heads = cost.shape.kinds[0].num_kv_heads = 2;
-  cost.shape.kinds[0].head_dim = cost.shape.kinds[0].value_dim = 4;
-  cost.shape.kinds[0].dense_width = 16;
+  cost.shape.kinds = {{.hidden_size = 8,
+                       .num_heads = 2,
+                       .num_kv_heads = 2,
+                       .head_dim = 4,
+                       .value_dim = 4,
+                       .dense_width = 16}};
   cost.shape.vocab_size = 10;
   cost.forward = {.per_pack = 1000, .per_token = 10};
   cost.backward = {.per_pack = 2000, .per_token = 20};

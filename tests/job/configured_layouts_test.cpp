@@ -14,11 +14,13 @@ namespace {
 /// 8 layers with 12 heads.
 Decoder shape() {
   Decoder model;
-  model.kinds[0].hidden_size = 192;
-  model.kinds[0].dense_width = 256;
+  model.kinds = {{.hidden_size = 192,
+                  .num_heads = 12,
+                  .num_kv_heads = 12,
+                  .head_dim = 16,
+                  .value_dim = 16,
+                  .dense_width = 256}};
   model.set_layers(8);
-  model.kinds[0].num_heads = model.kinds[0].num_kv_heads = 12;
-  model.kinds[0].head_dim = model.kinds[0].value_dim = 16;
   model.vocab_size = 100;
   model.max_positions = Tokens(4096);
   return model;

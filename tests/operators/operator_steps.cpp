@@ -123,16 +123,15 @@ class CountedStep {
 
 Decoder small_model(bool qk_norm) {
   Decoder s;
-  if (qk_norm) {
-    s.family = ModelFamily::kQwen3;
-    s.kinds[0].qk_norm = QkNorm::kPerHead;
-  }
-  s.kinds[0].hidden_size = 64;
-  s.kinds[0].dense_width = 96;
+  if (qk_norm) s.family = ModelFamily::kQwen3;
+  s.kinds = {{.hidden_size = 64,
+              .num_heads = 4,
+              .num_kv_heads = 2,
+              .head_dim = 16,
+              .value_dim = 16,
+              .qk_norm = qk_norm ? QkNorm::kPerHead : QkNorm::kNone,
+              .dense_width = 96}};
   s.set_layers(1);
-  s.kinds[0].num_heads = 4;
-  s.kinds[0].num_kv_heads = 2;
-  s.kinds[0].head_dim = s.kinds[0].value_dim = 16;
   s.vocab_size = 61;
   s.max_positions = Tokens(4096);
   return s;

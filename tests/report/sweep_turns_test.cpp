@@ -17,11 +17,13 @@ using testing::packs;
 Costs priced_packs() {
   Costs cost;
   cost.source = "made up";
-  cost.shape.kinds[0].hidden_size = 8;
-  cost.shape.kinds[0].dense_width = 8;
+  cost.shape.kinds = {{.hidden_size = 8,
+                       .num_heads = 1,
+                       .num_kv_heads = 1,
+                       .head_dim = 8,
+                       .value_dim = 8,
+                       .dense_width = 8}};
   cost.shape.set_layers(3);
-  cost.shape.kinds[0].num_heads = cost.shape.kinds[0].num_kv_heads = 1;
-  cost.shape.kinds[0].head_dim = cost.shape.kinds[0].value_dim = 8;
   cost.shape.vocab_size = 8;
   cost.shape.max_positions = Tokens(1 << 20);
   for (PackCost* pass : {&cost.forward, &cost.backward}) {

@@ -51,10 +51,12 @@ inline StageLayout random_layout(Rng& rng) {
 inline RandomJob random_job(Rng& rng) {
   RandomJob job;
   Costs& cost = job.cost;
-  cost.shape.kinds[0].hidden_size = 8;
-  cost.shape.kinds[0].dense_width = 16;
-  cost.shape.kinds[0].num_heads = cost.shape.kinds[0].num_kv_heads = 2;
-  cost.shape.kinds[0].head_dim = cost.shape.kinds[0].value_dim = 4;
+  cost.shape.kinds = {{.hidden_size = 8,
+                       .num_heads = 2,
+                       .num_kv_heads = 2,
+                       .head_dim = 4,
+                       .value_dim = 4,
+                       .dense_width = 16}};
   cost.shape.vocab_size = 10;
   const Tokens window(rng.below(2) == 0 ? 0 : 1 + static_cast<std::int64_t>(rng.below(200)));
   cost.forward = random_layer_time(rng, 1, window);

@@ -309,10 +309,12 @@ TEST(StepBound, TakesTheFastestRankForWhatOneRankDoes) {
 RandomJob plain_job_with_rows() {
   RandomJob job = plain_job();
   Decoder shape;
-  shape.kinds[0].hidden_size = 8;
-  shape.kinds[0].dense_width = 16;
-  shape.kinds[0].num_heads = shape.kinds[0].num_kv_heads = 2;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 4;
+  shape.kinds = {{.hidden_size = 8,
+                  .num_heads = 2,
+                  .num_kv_heads = 2,
+                  .head_dim = 4,
+                  .value_dim = 4,
+                  .dense_width = 16}};
   shape.set_layers(2);
   shape.vocab_size = 10;
   job.cost.shape = shape;

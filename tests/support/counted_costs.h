@@ -15,11 +15,8 @@ namespace slimpack::testing {
 inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
   Costs cost;
   cost.source = "made up";
-  cost.shape.kinds[0].hidden_size = 4;
   cost.shape.vocab_size = 10;
   cost.shape.max_positions = Tokens(1 << 20);
-  cost.shape.kinds[0].num_heads = cost.shape.kinds[0].num_kv_heads = 1;
-  cost.shape.set_layers(static_cast<std::int64_t>(kind_of_layer.size()));
   cost.shape.kind_of_layer = std::move(kind_of_layer);
   cost.shape.edges = {.before = 40, .after = 44, .shared = 40};
   cost.shape.config = R"({"model_type":"unheard_of","vocab_size":10})";

@@ -10,12 +10,13 @@ namespace slimpack::testing {
 /// Six layers. With links for as many replicas, and none to the host: nothing can be offloaded.
 inline Costs small_cost(std::int32_t replicas = 1) {
   Decoder shape;
-  shape.kinds[0].hidden_size = 64;
-  shape.kinds[0].dense_width = 176;
+  shape.kinds = {{.hidden_size = 64,
+                  .num_heads = 4,
+                  .num_kv_heads = 2,
+                  .head_dim = 16,
+                  .value_dim = 16,
+                  .dense_width = 176}};
   shape.set_layers(6);
-  shape.kinds[0].num_heads = 4;
-  shape.kinds[0].num_kv_heads = 2;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 16;
   shape.vocab_size = 257;
   shape.max_positions = Tokens(1 << 20);
   HardwareSpec hardware;

@@ -21,12 +21,13 @@ constexpr double kAllowed = 0.05;
 
 Decoder shape_of(std::int64_t heads, std::int64_t key_heads, std::int64_t inner) {
   Decoder shape;
-  shape.kinds[0].hidden_size = 128;
-  shape.kinds[0].dense_width = inner;
+  shape.kinds = {{.hidden_size = 128,
+                  .num_heads = heads,
+                  .num_kv_heads = key_heads,
+                  .head_dim = 32,
+                  .value_dim = 32,
+                  .dense_width = inner}};
   shape.set_layers(3);
-  shape.kinds[0].num_heads = heads;
-  shape.kinds[0].num_kv_heads = key_heads;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 32;
   shape.vocab_size = 320;
   shape.max_positions = Tokens(20000);
   return shape;

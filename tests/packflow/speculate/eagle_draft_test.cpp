@@ -28,12 +28,13 @@ constexpr double kEps = 1e-6, kTheta = 10000;
 
 Decoder shape_of(std::int64_t layers, std::int64_t vocabulary) {
   Decoder shape;
-  shape.kinds[0].hidden_size = kHidden;
-  shape.kinds[0].dense_width = kInner;
+  shape.kinds = {{.hidden_size = kHidden,
+                  .num_heads = kHeads,
+                  .num_kv_heads = kKeyHeads,
+                  .head_dim = kDim,
+                  .value_dim = kDim,
+                  .dense_width = kInner}};
   shape.set_layers(layers);
-  shape.kinds[0].num_heads = kHeads;
-  shape.kinds[0].num_kv_heads = kKeyHeads;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = kDim;
   shape.vocab_size = vocabulary;
   shape.max_positions = Tokens(400);
   shape.rms_norm_eps = kEps;

@@ -27,15 +27,17 @@ enum class Widest : std::uint8_t { kAttention, kStates, kVocabulary };
 Decoder grid_shape(std::int64_t layers, bool qk_norm, Widest widest = Widest::kAttention) {
   Decoder shape;
   shape.family = qk_norm ? ModelFamily::kQwen3 : ModelFamily::kLlama;
-  shape.kinds[0].hidden_size = widest == Widest::kStates ? 256 : 64;
-  shape.kinds[0].dense_width = widest == Widest::kAttention ? 192 : 64;
+  const std::int64_t head_dim = widest == Widest::kAttention ? 16 : 8;
+  shape.kinds = {{.hidden_size = widest == Widest::kStates ? 256 : 64,
+                  .num_heads = 8,
+                  .num_kv_heads = 2,
+                  .head_dim = head_dim,
+                  .value_dim = head_dim,
+                  .qk_norm = qk_norm ? QkNorm::kPerHead : QkNorm::kNone,
+                  .dense_width = widest == Widest::kAttention ? 192 : 64}};
   shape.set_layers(layers);
-  shape.kinds[0].num_heads = 8;
-  shape.kinds[0].num_kv_heads = 2;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = widest == Widest::kAttention ? 16 : 8;
   shape.vocab_size = widest == Widest::kVocabulary ? 4000 : 512;
   shape.max_positions = Tokens(8192);
-  if (qk_norm) shape.kinds[0].qk_norm = QkNorm::kPerHead;
   return shape;
 }
 

@@ -36,15 +36,16 @@ struct Sizes {
 
 Decoder shape_of(const Sizes& sizes, std::int64_t layers) {
   Decoder shape;
-  shape.kinds[0].hidden_size = sizes.hidden;
-  shape.kinds[0].dense_width = sizes.ffn;
+  shape.kinds = {{.hidden_size = sizes.hidden,
+                  .num_heads = sizes.heads,
+                  .num_kv_heads = sizes.kv_heads,
+                  .head_dim = sizes.head_dim,
+                  .value_dim = sizes.head_dim,
+                  .qk_norm = sizes.qk_norm ? QkNorm::kPerHead : QkNorm::kNone,
+                  .dense_width = sizes.ffn}};
   shape.set_layers(layers);
-  shape.kinds[0].num_heads = sizes.heads;
-  shape.kinds[0].num_kv_heads = sizes.kv_heads;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = sizes.head_dim;
   shape.vocab_size = sizes.vocab;
   shape.max_positions = Tokens(8192);
-  if (sizes.qk_norm) shape.kinds[0].qk_norm = QkNorm::kPerHead;
   shape.tie_embeddings = sizes.tied;
   return shape;
 }

@@ -23,15 +23,16 @@ namespace slimpack::testing {
 inline Decoder small_shape(std::int64_t layers, bool qk_norm = false) {
   Decoder shape;
   shape.family = qk_norm ? ModelFamily::kQwen3 : ModelFamily::kLlama;
-  shape.kinds[0].hidden_size = qk_norm ? 32 : 48;
-  shape.kinds[0].dense_width = 56;
+  shape.kinds = {{.hidden_size = qk_norm ? 32 : 48,
+                  .num_heads = 6,
+                  .num_kv_heads = 2,
+                  .head_dim = 8,
+                  .value_dim = 8,
+                  .qk_norm = qk_norm ? QkNorm::kPerHead : QkNorm::kNone,
+                  .dense_width = 56}};
   shape.set_layers(layers);
-  shape.kinds[0].num_heads = 6;
-  shape.kinds[0].num_kv_heads = 2;
-  shape.kinds[0].head_dim = shape.kinds[0].value_dim = 8;
   shape.vocab_size = 61;
   shape.max_positions = Tokens(4096);
-  if (qk_norm) shape.kinds[0].qk_norm = QkNorm::kPerHead;
   return shape;
 }
 
