@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import re
 import sys
 import types
 import typing
@@ -131,7 +132,16 @@ def merged():
     return job.plan([8192, 100, 100, 8192, 4000, 300, 200, 2000])
 
 
-PLANS = [whole, sliced, split, merged]
+def interleaved():
+    return slimpack.Job("llama-3-8b", {"pp": 2, "dp": 2, "stages_per_rank": 2}, **LLAMA).plan(LENGTHS)
+
+
+def spread_vocabulary():
+    grid = {"pp": 2, "dp": 2, "spread_vocabulary": True}
+    return slimpack.Job("llama-3-8b", grid, **LLAMA).plan(LENGTHS)
+
+
+PLANS = [whole, sliced, split, merged, interleaved, spread_vocabulary]
 
 
 @pytest.mark.parametrize("make", PLANS)
@@ -171,9 +181,12 @@ def test_a_plan_can_be_run_with_its_schedules(make):
             assert a.local_cp_size == len(a.executor_ranks) == len(a.metadata["micro_packs"])
             for rank, index in zip(a.executor_ranks, a.metadata["micro_packs"], strict=True):
                 names[rank].append(packs[a.pack_id].metadata["pass"][0].upper() + str(index))
+    last = str(len(plan.metadata["layer_begin"]) - 2)  # the stage
     for replica, of_replica in enumerate(names):
-        last = [action.lstrip("0123456789") for action in plan.metadata["schedules"][replica][-1]]
-        assert of_replica == [action.replace("I", "B") for action in last if action[0] != "W"]
+        actions = [action for rank in plan.metadata["schedules"][replica] for action in rank]
+        there = [re.fullmatch(r"(\d*)([FBI])(\d+)", action) for action in actions]
+        assert of_replica == [found[2].replace("I", "B") + found[3]
+                              for found in there if found and found[1] == last]
     assert plan.num_microbatches == max(sum(n[0] == "F" for n in of) for of in names)
 
 

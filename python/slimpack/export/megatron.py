@@ -158,9 +158,9 @@ def execution_plan(step):
     "sequences" are SequenceDescriptors, "packs" PackDescriptors, "plan" is the ExecutionPlan.
     Forward and backward MicroPacks are packs of their own. `metadata` has what the API has no field
     for: a pack's "pass" and the "begin" of its slices, an assignment's "micro_packs" by rank, a
-    plan's stages and its schedules, by replica and stage. Executor ranks are replicas. A group
-    holds one MicroPack of each replica, in the order of the last stage; the order of every stage is
-    in the schedules.
+    plan's stages and its schedules, by replica and rank of the pipeline. Executor ranks are
+    replicas. A group holds one MicroPack of each replica, in the order of the last stage; the order
+    of every stage is in the schedules.
     """
     packs, groups = [], []
     for at_once in _rounds(step):
@@ -228,8 +228,11 @@ def _last_stage(step, replica):
     """(pass, index, MicroPack) in the order of the last stage. Split backwards count where they
     begin."""
     plan = step.replicas[replica]
-    for action in step.actions(replica)[-1]:
+    last = len(step.layer_begin) - 2
+    for action in itertools.chain(*step.actions(replica)):  # by rank: one of them has the stage
+        if action.stage != last:
+            continue
         if action.passes == "F":
             yield "forward", action.pack, plan.forward[action.pack]
-        elif action.passes != "W":
+        elif action.passes in ("B", "I"):
             yield "backward", action.pack, plan.backward[action.pack]
