@@ -22,7 +22,6 @@
 #include "slimpack/base/file.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/random.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/data/lengths.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"

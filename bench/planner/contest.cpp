@@ -8,6 +8,7 @@
 #include "slimpack/base/human.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/recompute_choices.h"
+#include "slimpack/planner/replica_tasks.h"
 #include "slimpack/solver/step_bound.h"
 
 namespace slimpack::bench {
@@ -18,14 +19,13 @@ constexpr double kNearly = 0.95;
 
 /// The share of all ranks' time that MicroPacks and slices cost by themselves.
 double overhead_share(const RatedPlan& step, const Costs& known) {
-  const RecomputingCosts cost = with_recompute(known, step.plan.recompute);
-  const StageLayout& layout = step.plan.layout;
+  const StageTable table = stage_table(known, step);
   double overhead = 0;
   for (const ReplicaPlan& replica : step.plan.replicas)
     for (const Pass pass : kWholePasses)
       for (const MicroPack& pack : replica.packs.of(pass))
-        for (std::int32_t s = 0; s < layout.stages(); ++s) {
-          const PackCost stage = stage_cost(cost, layout, StageId(s), pass, pack.replicas);
+        for (std::int32_t s = 0; s < table.layout().stages(); ++s) {
+          const PackCost stage = table.stage(StageId(s), pass, pack.replicas);
           overhead += stage.per_pack + stage.per_slice * static_cast<double>(pack.slices.size());
         }
   const auto ranks = static_cast<double>(step.prediction.busy.size());
@@ -36,8 +36,10 @@ double overhead_share(const RatedPlan& step, const Costs& known) {
 bool chain_binds(const StepJob& job, Nanos bound) {
   const SequenceLengths longest{*std::ranges::max_element(job.lengths)};
   const Nanos alone =
-      step_lower_bound(job.job, longest, cheapest_cost(job.cost, job.choices.recompute),
-                       {job.choices.most_merged, job.choices.granularity});
+      step_lower_bound(cheapest_table(job.cost, job.job, job.choices.recompute), longest,
+                       {.most_merged = job.choices.most_merged,
+                        .granularity = job.choices.granularity,
+                        .memory_cap = job.job.memory_cap});
   return to_seconds(alone) > kNearly * to_seconds(bound);
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/planner/lengths.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/abilities.h"
 
 namespace slimpack::bench {
 namespace {
@@ -72,9 +72,9 @@ double stage_work(const Costs& cost, const SequenceLengths& lengths, std::int32_
 }
 
 Bytes activation_memory(const Costs& cost, const StageLayout& layout, std::int32_t replicas) {
+  const StageTable table = stage_table(cost, layout, {}, {replicas, {}});
   Bytes state;
-  for (std::int32_t r = 0; r < layout.ranks(); ++r)
-    state = std::max(state, model_state_bytes(cost, layout, r, replicas));
+  for (std::int32_t r = 0; r < layout.ranks(); ++r) state = std::max(state, table.state(r).total());
   return (cost.memory - state) * 95 / 100;
 }
 
@@ -130,7 +130,7 @@ std::optional<StepJob> grid_job(const Costs& cost, const Grid& grid, const Seque
       {.most_merged =
            static_cast<std::int32_t>(std::bit_floor(static_cast<std::uint32_t>(grid.dp))),
        .backward = BackwardKind::kSplit,
-       .recompute = known_recomputations(cost),
+       .recompute = abilities(cost).recomputations,
        .mixed_recompute = true}};
   const Bytes left = activation_memory(cost, out.job.layout, grid.dp);
   if (left <= Bytes(0)) return std::nullopt;

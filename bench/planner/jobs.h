@@ -21,7 +21,7 @@ struct StepJob {
 };
 
 /// Bytes that a rank of the fullest stage has left for activations: the rank's memory less
-/// model_state_bytes, less 5% of the rest for fragments and buffers.
+/// StageTable::state, less 5% of the rest for fragments and buffers.
 [[nodiscard]] Bytes activation_memory(const Costs& cost, const StageLayout& layout,
                                       std::int32_t replicas);
 

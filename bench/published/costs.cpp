@@ -4,6 +4,7 @@
 
 #include "bench/published/accounting.h"
 #include "slimpack/cost/node_placement.h"
+#include "slimpack/cost/recomputed_cost.h"
 
 namespace slimpack::bench {
 namespace {
@@ -122,7 +123,7 @@ std::int32_t zero_of(Shared shared) {
 
 }  // namespace
 
-RecomputingCosts published_costs(const PublishedJob& job) {
+Costs published_costs(const PublishedJob& job) {
   const HardwareSpec hardware = with_tensor_rings(job);
   Costs cost =
       cost_from_hardware(job.shape, Dtype::kBf16, hardware, job.tp, job.dp, job.layout.ranks());
@@ -141,7 +142,7 @@ RecomputingCosts published_costs(const PublishedJob& job) {
   add_edges(job, cost);
   cost.zero = zero_of(job.shared);
   cost.row_bytes = row_bytes(job);
-  return with_recompute(cost, Recompute::kElementwise);
+  return cost;
 }
 
 }  // namespace slimpack::bench

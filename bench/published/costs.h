@@ -16,6 +16,6 @@ inline constexpr double kNanosPerSecond = 1e9;
 ///  5. A pass that takes less than the host does is lengthened to the host's time. That is exact
 ///     for these jobs alone, whose MicroPacks are all alike: costs are linear in tokens, the longer
 ///     of two times is not.
-[[nodiscard]] RecomputingCosts published_costs(const PublishedJob& job);
+[[nodiscard]] Costs published_costs(const PublishedJob& job);
 
 }  // namespace slimpack::bench

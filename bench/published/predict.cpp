@@ -6,7 +6,6 @@
 
 #include "bench/published/accounting.h"
 #include "bench/published/costs.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"
 
@@ -45,11 +44,10 @@ double largest_memory(const PublishedJob& job, const std::vector<Bytes>& peaks) 
 }  // namespace
 
 Prediction predict(const PublishedJob& job) {
-  const RecomputingCosts cost = published_costs(job);
+  const Costs cost = published_costs(job);
   const bool plain = job.shared == Shared::kNothing;
-  ReplicaPacks replica{job.packs,
-                       task_times(cost, job.layout, job.packs, {.replicas = plain ? 1 : job.dp}),
-                       task_bytes(cost, job.layout, job.packs, job.lengths)};
+  const StageTable table = stage_table(cost, job.layout, {}, {.replicas = plain ? 1 : job.dp});
+  ReplicaPacks replica{job.packs, table.times(job.packs), table.bytes(job.packs, job.lengths)};
   if (plain) set_plain_step_end(job, cost, replica.times);
   const std::int32_t per_rank = job.layout.placement.stages_per_rank();
   const Schedule schedule = per_rank == 1

@@ -13,10 +13,9 @@ namespace {
 
 /// Forward and backward of all layers.
 PackCost both_passes(const Costs& known, std::int32_t replicas) {
-  const RecomputingCosts cost = with_recompute(known, Recompute::kElementwise);
-  const StageLayout layout = balanced_layout(known, {Tokens(1)}, 1);
-  return stage_cost(cost, layout, StageId(0), Pass::kForward, replicas) +
-         stage_cost(cost, layout, StageId(0), Pass::kBackward, replicas);
+  const StageTable table = stage_table(known, balanced_layout(known, {Tokens(1)}, 1));
+  return table.stage(StageId(0), Pass::kForward, replicas) +
+         table.stage(StageId(0), Pass::kBackward, replicas);
 }
 
 /// Ranks of which neighbours share sequences.

@@ -173,12 +173,14 @@ StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_
 }
 
 View<double> sequence_costs(const StepPlanning& planning, const Lengths& given) {
-  const RecomputingCosts cost = with_recompute(planning.cost, planning.choices.recompute.front());
-  const StageLayout whole{{0, static_cast<std::int32_t>(cost.shape.num_layers())}};
+  const auto layers = static_cast<std::size_t>(planning.cost.shape.num_layers());
+  const StageTable whole =
+      stage_table(planning.cost, StageLayout{{0, static_cast<std::int32_t>(layers)}},
+                  RecomputeByLayer(layers, planning.choices.recompute.front()));
   const std::vector<Tokens> lengths = tokens_of(given);
   std::vector<double> costs(lengths.size());
   for (const Pass pass : kWholePasses) {
-    const PackCost model = stage_cost(cost, whole, StageId(std::int32_t{0}), pass);
+    const PackCost model = whole.stage(StageId(std::int32_t{0}), pass);
     for (std::size_t i = 0; i < costs.size(); ++i)
       costs[i] += model(Slice{SequenceId(), Tokens(0), lengths[i]});
   }

@@ -100,19 +100,19 @@ const Baseline& packed_baseline() {
   return baseline_named("best-fit");
 }
 
-void require_packable(const Job& job, const SequenceLengths& lengths) {
-  if (job.replicas < 1) invalid_input("a step has {} replicas, the least is 1", job.replicas);
-  if (job.context < Tokens(1))
+void require_packable(Tokens context, std::int32_t replicas, const SequenceLengths& lengths) {
+  if (replicas < 1) invalid_input("a step has {} replicas, the least is 1", replicas);
+  if (context < Tokens(1))
     invalid_input("the context is {} tokens, the least is 1; packs are filled up to it",
-                  job.context.count());
+                  context.count());
   for (std::size_t q = 0; q < lengths.size(); ++q) {
     if (lengths[q] < Tokens(1))
       invalid_input("sequence {} has {} tokens, the least is 1; leave empty sequences out", q,
                     lengths[q].count());
-    if (lengths[q] > job.context)
+    if (lengths[q] > context)
       invalid_input(
           "sequence {} has {} tokens, but a pack holds {}; raise the context or cut the sequence",
-          q, lengths[q].count(), job.context.count());
+          q, lengths[q].count(), context.count());
   }
 }
 
@@ -133,7 +133,7 @@ std::vector<SequencePacks> dealt_packs(const Baseline& baseline, const BaselineI
   std::vector<SequencePacks> shares;
   if (baseline.packs != nullptr) {
     const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(input);
-    shares = deal(made.all, pack_costs(input, made.all), input.job.replicas / group,
+    shares = deal(made.all, pack_costs(input, made.all), input.replicas() / group,
                   tuning.dealing == Dealing::kPublished ? baseline.dealing : tuning.dealing);
   } else {
     shares = made.shares;
@@ -143,7 +143,7 @@ std::vector<SequencePacks> dealt_packs(const Baseline& baseline, const BaselineI
 }
 
 BaselinePlan baseline_plan(const Baseline& baseline, const BaselineInput& input) {
-  require_packable(input.job, input.lengths);
+  require_packable(input.context, input.replicas(), input.lengths);
   return baseline.plan(input, dealt_packs(baseline, input, made_packs(baseline, input)));
 }
 

@@ -9,8 +9,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/baselines/tuning.h"
-#include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/job.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/workload/slice.h"
 
@@ -36,12 +35,15 @@ struct BaselinePlan {
   bool split = false;
 };
 
-/// The input of a baseline. Keeps references.
+/// The input of a baseline. Keeps a reference to the lengths.
 struct BaselineInput {
-  const Job& job;
+  StageTable table;
+  Tokens context;  ///< Job::context
   const SequenceLengths& lengths;
-  const RecomputingCosts& cost;
   Tuning tuning = {};
+
+  [[nodiscard]] const StageLayout& layout() const { return table.layout(); }
+  [[nodiscard]] std::int32_t replicas() const { return table.replication().replicas; }
 };
 
 /// Packs of whole sequences.
@@ -85,7 +87,7 @@ struct Baseline {
 
 /// Throws InvalidInput if a sequence exceeds the context, or if a length, the context or the number
 /// of replicas is below 1.
-void require_packable(const Job& job, const SequenceLengths& lengths);
+void require_packable(Tokens context, std::int32_t replicas, const SequenceLengths& lengths);
 
 /// A baseline's packs before they are dealt or ordered.
 struct MadePacks {

@@ -7,6 +7,7 @@
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
 #include "slimpack/baselines/step_builder.h"
+#include "slimpack/cost/abilities.h"
 
 namespace slimpack {
 namespace {
@@ -18,10 +19,6 @@ constexpr Tokens kLeastShare{1024};
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
-}
-
-std::int32_t largest_merge(const Costs& cost) {
-  return 1 << std::min<std::size_t>(cost.merge.size(), 30);
 }
 
 std::int32_t power_of_two_above(std::int64_t count) {
@@ -43,27 +40,27 @@ std::vector<MicroPack> packs_of(const SharingGroup& group, const SequenceLengths
 
 }  // namespace
 
-std::int32_t largest_group(const Job& job, const Costs& cost) {
-  const auto replicas = std::bit_floor(static_cast<std::uint32_t>(job.replicas));
-  return std::min(static_cast<std::int32_t>(replicas), largest_merge(cost));
+std::int32_t largest_group(std::int32_t replicas, std::int32_t largest_merge) {
+  const auto power = std::bit_floor(static_cast<std::uint32_t>(replicas));
+  return std::min(static_cast<std::int32_t>(power), largest_merge);
 }
 
 std::int32_t largest_dividing_group(const BaselineInput& input) {
-  const std::int32_t divides = input.job.replicas & -input.job.replicas;
-  return std::min(divides, largest_merge(input.cost));
+  const std::int32_t divides = input.replicas() & -input.replicas();
+  return std::min(divides, input.table.abilities().largest_merge);
 }
 
 Tokens shared_tokens(const BaselineInput& input, std::int32_t largest) {
   const Tokens share = input.tuning.share > Tokens(0) ? input.tuning.share : kPublishedShare;
-  return std::max(share, Tokens(ceil_divide(input.job.context.count(), largest)));
+  return std::max(share, Tokens(ceil_divide(input.context.count(), largest)));
 }
 
 std::vector<Tuning> share_tunings(const BaselineInput& input, std::int32_t largest) {
-  const Tokens least(ceil_divide(input.job.context.count(), largest));
+  const Tokens least(ceil_divide(input.context.count(), largest));
   std::vector<Tokens> shares{Tokens(0)};
-  for (Tokens share = kLeastShare; share < input.job.context; share = share * 2)
+  for (Tokens share = kLeastShare; share < input.context; share = share * 2)
     if (share >= least && share != kPublishedShare) shares.push_back(share);
-  shares.push_back(input.job.context);
+  shares.push_back(input.context);
   return varied({Tuning{}}, &Tuning::share, shares);
 }
 
@@ -72,7 +69,8 @@ std::int32_t ContextSharing::replicas_for(Tokens length) const {
 }
 
 ContextSharing context_sharing(const BaselineInput& input) {
-  const std::int32_t largest = largest_group(input.job, input.cost);
+  const std::int32_t largest =
+      largest_group(input.replicas(), input.table.abilities().largest_merge);
   return {shared_tokens(input, largest), largest};
 }
 
@@ -81,10 +79,10 @@ BaselinePlan context_parallel_plan(const BaselineInput& input,
   const SequenceLengths& lengths = input.lengths;
   const ContextSharing sharing = context_sharing(input);
   BaselinePlan out;
-  out.columns.resize(static_cast<std::size_t>(input.job.replicas));
+  out.columns.resize(static_cast<std::size_t>(input.replicas()));
   std::vector<PackPlan> replicas(out.columns.size());
   std::int32_t column = 0;
-  for (const SharingRound& round : hybrid_rounds(lengths, sharing, input.job.replicas)) {
+  for (const SharingRound& round : hybrid_rounds(lengths, sharing, input.replicas())) {
     std::int32_t round_columns = 0;
     for (const SharingGroup& group : round) {
       const auto packs = packs_of(group, lengths, sharing.per_replica);
@@ -99,7 +97,7 @@ BaselinePlan context_parallel_plan(const BaselineInput& input,
     column += round_columns;
   }
   for (PackPlan& packs : replicas) packs.backward = packs.forward;
-  out.plan = step_of(input.job.layout, lengths, std::move(replicas));
+  out.plan = step_of(input.layout(), lengths, std::move(replicas));
   return out;
 }
 
@@ -109,9 +107,8 @@ std::vector<Tuning> context_parallel_tunings(const BaselineInput& input) {
 
 std::int32_t token_balanced_group(const BaselineInput& input) {
   if (input.tuning.group > 0) return input.tuning.group;
-  return std::min(
-      power_of_two_above(ceil_divide(input.job.context.count(), kPublishedShare.count())),
-      largest_dividing_group(input));
+  return std::min(power_of_two_above(ceil_divide(input.context.count(), kPublishedShare.count())),
+                  largest_dividing_group(input));
 }
 
 BaselinePlan token_balanced_plan(const BaselineInput& input,
@@ -127,13 +124,13 @@ BaselinePlan token_balanced_plan(const BaselineInput& input,
     group.backward = group.forward;
     replicas.insert(replicas.end(), static_cast<std::size_t>(count), group);
   }
-  return {.plan = step_of(input.job.layout, input.lengths, std::move(replicas))};
+  return {.plan = step_of(input.layout(), input.lengths, std::move(replicas))};
 }
 
 std::vector<Tuning> token_balanced_tunings(const BaselineInput& input) {
   std::vector<std::int32_t> groups{0};
   for (std::int32_t group = 1; group <= largest_dividing_group(input); group *= 2)
-    if (group != token_balanced_group({input.job, input.lengths, input.cost}))
+    if (group != token_balanced_group({input.table, input.context, input.lengths}))
       groups.push_back(group);
   return dealt_tunings(input, varied(pack_tunings(input), &Tuning::group, groups));
 }

@@ -24,7 +24,7 @@ std::vector<std::vector<std::size_t>> dealt_indices(std::span<const std::int64_t
 }  // namespace
 
 std::vector<std::int64_t> pack_costs(const BaselineInput& input, const SequencePacks& packs) {
-  const PackCost step = step_cost(input.job.layout, input.cost);
+  const PackCost step = step_cost(input.table);
   std::vector<std::int64_t> costs;
   costs.reserve(packs.size());
   for (const auto& pack : packs) {

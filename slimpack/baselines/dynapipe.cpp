@@ -76,13 +76,11 @@ std::vector<std::size_t> consecutive_split(const SplitProblem& problem) {
 }
 
 SequencePacks dynapipe_packs(const BaselineInput& input) {
-  const Job& job = input.job;
   std::vector<SequenceId> order = all_sequences(input.lengths);
   std::stable_sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
     return input.lengths[a.index()] > input.lengths[b.index()];
   });
-  const std::vector<std::int64_t> by_sequence =
-      sequence_costs(job.layout, input.lengths, input.cost);
+  const std::vector<std::int64_t> by_sequence = sequence_costs(input.table, input.lengths);
   std::vector<std::int64_t> costs;
   std::vector<Tokens> sorted;
   for (const SequenceId id : order) {
@@ -91,9 +89,9 @@ SequencePacks dynapipe_packs(const BaselineInput& input) {
   }
   SequencePacks packs;
   std::size_t begin = 0;
-  for (const std::size_t end : consecutive_split({costs, sorted, pack_tokens(input),
-                                                  step_cost(job.layout, input.cost).per_pack,
-                                                  job.layout.stages(), job.replicas})) {
+  for (const std::size_t end :
+       consecutive_split({costs, sorted, pack_tokens(input), step_cost(input.table).per_pack,
+                          input.layout().stages(), input.replicas()})) {
     packs.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(begin),
                        order.begin() + static_cast<std::ptrdiff_t>(end));
     begin = end;
@@ -102,7 +100,7 @@ SequencePacks dynapipe_packs(const BaselineInput& input) {
 }
 
 BaselinePlan dynapipe_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
-  return {.plan = whole_step(input.job.layout, input.lengths, shares),
+  return {.plan = whole_step(input.layout(), input.lengths, shares),
           .discipline = Discipline::kCyclic};
 }
 

@@ -58,8 +58,8 @@ namespace slimpack {
 [[nodiscard]] std::int32_t zeppelin_group(const BaselineInput& input);
 
 /// The most replicas that may share a pack: a power of two, at most the job's replicas and the
-/// largest group that the cost model has times for.
-[[nodiscard]] std::int32_t largest_group(const Job& job, const Costs& cost);
+/// largest group whose merging the costs know.
+[[nodiscard]] std::int32_t largest_group(std::int32_t replicas, std::int32_t largest_merge);
 /// The most replicas that may share a pack where groups of one size share all packs. The size
 /// divides the job's replicas.
 [[nodiscard]] std::int32_t largest_dividing_group(const BaselineInput& input);

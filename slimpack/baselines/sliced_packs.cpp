@@ -87,7 +87,7 @@ BaselinePlan sliced_plan(const BaselineInput& input, const std::vector<SequenceP
       plan.backward.insert(plan.backward.end(), slices.rbegin(), slices.rend());
     }
   }
-  return {.plan = step_of(input.job.layout, input.lengths, std::move(replicas)),
+  return {.plan = step_of(input.layout(), input.lengths, std::move(replicas)),
           .discipline = Discipline::kSlicedOneFOneB,
           .ahead_per_stage = ahead_per_stage,
           .split = input.tuning.split};
@@ -95,7 +95,7 @@ BaselinePlan sliced_plan(const BaselineInput& input, const std::vector<SequenceP
 
 std::int32_t seq1f1b_slices(const BaselineInput& input) {
   return input.tuning.slices > 0 ? input.tuning.slices
-                                 : std::max(input.job.layout.ranks(), kLeastSlices);
+                                 : std::max(input.layout().ranks(), kLeastSlices);
 }
 
 /// The published number: of the multiples of the ranks the least with enough slices.
@@ -105,7 +105,7 @@ std::int32_t published_slimpipe_slices(std::int32_t ranks) {
 
 std::int32_t slimpipe_slices(const BaselineInput& input) {
   return input.tuning.slices > 0 ? input.tuning.slices
-                                 : published_slimpipe_slices(input.job.layout.ranks());
+                                 : published_slimpipe_slices(input.layout().ranks());
 }
 
 /// The tokens of a full slice where tails are packed.
@@ -121,7 +121,7 @@ std::vector<Tuning> tail_tunings(const BaselineInput& input,
   std::set<Tokens> seen;
   for (Tuning& tuning : varied(pack_tunings(input), &Tuning::slices, counts)) {
     tuning.tails = true;
-    if (seen.insert(full_slice({input.job, input.lengths, input.cost, tuning})).second)
+    if (seen.insert(full_slice({input.table, input.context, input.lengths, tuning})).second)
       out.push_back(tuning);
   }
   return dealt_tunings(input, out);
@@ -131,15 +131,15 @@ std::vector<Tuning> tail_tunings(const BaselineInput& input,
 
 BaselinePlan seq1f1b_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
   Weight weight{0, 0};
-  for (std::int32_t s = 0; s < input.job.layout.stages(); ++s) {
-    const PackCost stage = stage_cost(input.cost, input.job.layout, StageId(s), Pass::kForward);
+  for (std::int32_t s = 0; s < input.layout().stages(); ++s) {
+    const PackCost stage = input.table.stage(StageId(s), Pass::kForward);
     weight.per_token += stage.per_token;
     weight.per_pair += stage.per_pair;
     weight.per_window_pair += stage.per_window_pair;
     weight.window = std::max(weight.window, stage.window);
   }
   const std::int32_t count = seq1f1b_slices(input);
-  return sliced_plan(input, shares, input.job.layout.placement.stages_per_rank() > 1 ? 2 : 1,
+  return sliced_plan(input, shares, input.layout().placement.stages_per_rank() > 1 ? 2 : 1,
                      [&](const std::vector<SequenceId>& sequences) {
                        return cut_pack(whole_pack(input.lengths, sequences), weight, count);
                      });
@@ -151,14 +151,14 @@ std::vector<Tuning> seq1f1b_tunings(const BaselineInput& input) {
     if (count != seq1f1b_slices(input)) counts.push_back(count);
   const std::vector<Tuning> whole =
       varied(dealt_tunings(input, pack_tunings(input)), &Tuning::slices, counts);
-  if (input.cost.weight_gradient == EdgeTime() || input.job.layout.placement.stages_per_rank() > 1)
+  if (!input.table.splits_backward() || input.layout().placement.stages_per_rank() > 1)
     return whole;
   return varied(whole, &Tuning::split, {false, true});
 }
 
 SequencePacks slimpipe_packs(const BaselineInput& input) {
   if (!input.tuning.tails) return best_fit_packs(input);
-  return tail_groups(input.lengths, full_slice(input), step_cost(input.job.layout, input.cost));
+  return tail_groups(input.lengths, full_slice(input), step_cost(input.table));
 }
 
 BaselinePlan slimpipe_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
@@ -171,7 +171,7 @@ BaselinePlan slimpipe_plan(const BaselineInput& input, const std::vector<Sequenc
 }
 
 std::vector<Tuning> slimpipe_tunings(const BaselineInput& input) {
-  const std::int32_t ranks = input.job.layout.ranks();
+  const std::int32_t ranks = input.layout().ranks();
   const std::int32_t published = published_slimpipe_slices(ranks);
   std::vector<std::int32_t> others;
   for (std::int32_t count = ranks; count <= std::max(ranks, kMostSlices); count *= 2)

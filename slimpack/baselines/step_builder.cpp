@@ -8,16 +8,15 @@
 
 namespace slimpack {
 
-PackCost step_cost(const StageLayout& layout, const RecomputingCosts& cost) {
+PackCost step_cost(const StageTable& table) {
   PackCost sum;
-  for (std::int32_t s = 0; s < layout.stages(); ++s)
-    for (const Pass pass : kWholePasses) sum = sum + stage_cost(cost, layout, StageId(s), pass);
+  for (std::int32_t s = 0; s < table.layout().stages(); ++s)
+    for (const Pass pass : kWholePasses) sum = sum + table.stage(StageId(s), pass);
   return sum;
 }
 
-std::vector<std::int64_t> sequence_costs(const StageLayout& layout, const SequenceLengths& lengths,
-                                         const RecomputingCosts& cost) {
-  const PackCost step = step_cost(layout, cost);
+std::vector<std::int64_t> sequence_costs(const StageTable& table, const SequenceLengths& lengths) {
+  const PackCost step = step_cost(table);
   std::vector<std::int64_t> costs;
   costs.reserve(lengths.size());
   for (const Tokens length : lengths)

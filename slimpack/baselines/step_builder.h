@@ -11,12 +11,11 @@
 namespace slimpack {
 
 /// Forward and backward time of a slice over all stages, without the per-pack term.
-[[nodiscard]] PackCost step_cost(const StageLayout& layout, const RecomputingCosts& cost);
+[[nodiscard]] PackCost step_cost(const StageTable& table);
 
 /// step_cost of each whole sequence, rounded up to nanoseconds.
-[[nodiscard]] std::vector<std::int64_t> sequence_costs(const StageLayout& layout,
-                                                       const SequenceLengths& lengths,
-                                                       const RecomputingCosts& cost);
+[[nodiscard]] std::vector<std::int64_t> sequence_costs(const StageTable& table,
+                                                       const SequenceLengths& lengths);
 
 /// The step with these packs, by replica. Lists each replica's sequences.
 [[nodiscard]] StepPlan step_of(const StageLayout& layout, const SequenceLengths& lengths,

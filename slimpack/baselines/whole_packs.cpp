@@ -52,7 +52,7 @@ SequencePacks concatenated_packs(const BaselineInput& input) {
 }
 
 BaselinePlan whole_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
-  return {.plan = whole_step(input.job.layout, input.lengths, shares)};
+  return {.plan = whole_step(input.layout(), input.lengths, shares)};
 }
 
 std::vector<Tuning> packing_tunings(const BaselineInput& input) {
@@ -64,10 +64,10 @@ std::vector<Tuning> packing_tunings(const BaselineInput& input) {
 //    as the replica with the most tokens needs, and add one until no pack exceeds the context.
 std::vector<SequencePacks> balanced_shares(const BaselineInput& input) {
   const SequenceLengths& lengths = input.lengths;
-  const Tokens context = input.job.context;
-  const std::vector<std::int64_t> costs = sequence_costs(input.job.layout, lengths, input.cost);
+  const Tokens context = input.context;
+  const std::vector<std::int64_t> costs = sequence_costs(input.table, lengths);
   const SequencePacks shares =
-      balanced_parts(all_sequences(lengths), costs, static_cast<std::size_t>(input.job.replicas));
+      balanced_parts(all_sequences(lengths), costs, static_cast<std::size_t>(input.replicas()));
   std::int64_t count = std::max(1, input.tuning.packs);
   for (const auto& share : shares)
     count = std::max(count,
@@ -92,7 +92,7 @@ std::vector<Tuning> balanced_tunings(const BaselineInput& input) {
   if (input.lengths.size() == 1) return {Tuning{}};
   std::vector<std::int32_t> packs{0};
   for (const std::int32_t per_stage : kPacksPerStage)
-    packs.push_back(per_stage * input.job.layout.ranks());
+    packs.push_back(per_stage * input.layout().ranks());
   const std::vector<PackOrder> orders{PackOrder::kPublished, PackOrder::kHeaviestFirst,
                                       PackOrder::kLightestFirst};
   return varied(varied({Tuning{}}, &Tuning::packs, packs), &Tuning::order, orders);

@@ -22,18 +22,18 @@ constexpr std::int64_t kRoom = 2;
 
 /// Replicas of one node, where every pipeline has its ranks side by side.
 std::int32_t replicas_per_node(const BaselineInput& input, std::int32_t group) {
-  const std::int32_t ranks = input.job.layout.ranks() * input.cost.tp;
+  const NodePlacement nodes = input.table.placement();
   const std::int32_t on_node =
-      input.cost.ranks_per_node == 0 ? group : std::max(1, input.cost.ranks_per_node / ranks);
+      nodes.ranks_per_node == 0 ? group
+                                : std::max(1, nodes.ranks_per_node / (nodes.stages * nodes.tensor));
   return std::gcd(group, on_node);
 }
 
 /// All stages' layers, forward and backward, in a pack that so many replicas share.
 PackCost shared_cost(const BaselineInput& input, std::int32_t replicas) {
   PackCost sum;
-  for (std::int32_t s = 0; s < input.job.layout.stages(); ++s)
-    for (const Pass pass : kWholePasses)
-      sum = sum + stage_cost(input.cost, input.job.layout, StageId(s), pass, replicas);
+  for (std::int32_t s = 0; s < input.layout().stages(); ++s)
+    for (const Pass pass : kWholePasses) sum = sum + input.table.stage(StageId(s), pass, replicas);
   return sum;
 }
 
@@ -97,7 +97,7 @@ std::int32_t zeppelin_group(const BaselineInput& input) {
 BaselinePlan zeppelin_plan(const BaselineInput& input,
                            const std::vector<SequencePacks>& /*shares*/) {
   const MicroBatches batches(input);
-  const auto replicas = static_cast<std::size_t>(input.job.replicas);
+  const auto replicas = static_cast<std::size_t>(input.replicas());
   const auto group = static_cast<std::size_t>(batches.group());
   std::vector<PackPlan> of_group(replicas / group);
   std::size_t next = 0;
@@ -108,7 +108,7 @@ BaselinePlan zeppelin_plan(const BaselineInput& input,
     packs.backward = packs.forward;
     of_replica.insert(of_replica.end(), group, packs);
   }
-  return {.plan = step_of(input.job.layout, input.lengths, std::move(of_replica))};
+  return {.plan = step_of(input.layout(), input.lengths, std::move(of_replica))};
 }
 
 std::vector<Tuning> zeppelin_tunings(const BaselineInput& input) {

@@ -68,16 +68,4 @@ struct AutogradCosts {
   bool operator==(const AutogradCosts&) const = default;
 };
 
-/// The sum of a form over a MicroPack's slices.
-[[nodiscard]] double sum_over(const PackCost& form, const MicroPack& pack);
-
-/// By sequence, where a sequence's slices with a prefix begin in the packs; ascending, each once.
-using Begins = std::vector<std::vector<Tokens>>;
-/// REQUIRES: the packs name sequences below `sequences`.
-void add_begins(Begins& begins, const std::vector<MicroPack>& packs);
-
-/// For each forward MicroPack, whether it has a slice with tokens in the prefix of another slice of
-/// either pass. REQUIRES: valid packs.
-[[nodiscard]] std::vector<bool> feeds_others(const PackPlan& packs);
-
 }  // namespace slimpack

@@ -4,9 +4,9 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/head_block.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/link_costs.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/cost/node_placement.h"
 
 namespace slimpack {

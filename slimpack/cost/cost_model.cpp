@@ -8,6 +8,9 @@
 #include <tuple>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/bound_stages.h"
+#include "slimpack/cost/recomputed_cost.h"
+#include "slimpack/cost/stage_times.h"
 
 namespace slimpack {
 
@@ -20,18 +23,20 @@ void add(EdgeTime& sum, const EdgeTime& more, double times) {
 
 /// The part of a MicroPack's time on a stage that is not a layer's: embedding, head, and the
 /// uncovered transfer of the last layer's rows.
-EdgeTime edge_time(const RecomputingCosts& cost, const StageLayout& layout, StageId s, Pass pass) {
+EdgeTime edge_time(const BoundStages& bound, StageId s, Pass pass) {
+  const Costs& cost = bound.cost;
+  const StageLayout& layout = bound.layout;
   const bool backward = pass == Pass::kBackward;
   const bool whole = !layout.spread_vocabulary;
   EdgeTime edge;
   if (s.value() == 0 && whole) edge = backward ? cost.embedding_backward : cost.embedding_forward;
-  if (cost.autograd && (!backward || !keeps_graphs(cost, layout, s)))
-    add(edge, cost.autograd->stage, 1);
+  add(edge, bound.beside_layers(s, pass), 1);
   const bool last = s.value() == layout.stages() - 1;
   if (last && backward && whole) add(edge, cost.head_backward, 1);
-  const auto last_layer = static_cast<std::size_t>(layout.layer_begin[s.index() + 1] - 1);
-  if (recompute_of(cost.recompute, last_layer) == Recompute::kOffload)
-    edge.per_token += uncovered_transfer(cost, pass, last && whole, cost.shape.kind_of(last_layer));
+  const std::int32_t last_layer = bound.end_layer(s) - 1;
+  if (bound.recompute_of(last_layer) == Recompute::kOffload)
+    edge.per_token += uncovered_transfer(cost, pass, last && whole,
+                                         cost.shape.kind_of(static_cast<std::size_t>(last_layer)));
   return edge;
 }
 
@@ -65,49 +70,14 @@ PackCost between(const PackCost& fewer, const PackCost& more, double few, double
                      at(fewer.travel.hidden_per_pair, more.travel.hidden_per_pair, calls)}};
 }
 
-/// The time that merging adds to a layer in which attention runs once. Known are groups of 2, 4, …
-/// replicas; of other sizes it is between these, or less than twice as large as the largest.
-PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
-  if (replicas == 1) return {};
-  const auto known = [&](std::size_t power) {
-    return power == 0 ? PackCost() : merge_time(cost.merge[power - 1], pass);
-  };
-  const auto below = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(replicas))) - 1;
-  if (below > cost.merge.size())
-    invalid_input("the cost model knows merging of up to {} replicas, the plan merges {}; {}",
-                  cost.merge.empty() ? 1 : 1 << cost.merge.size(), replicas,
-                  "plan again with this cost model");
-  if (std::has_single_bit(static_cast<unsigned>(replicas))) return known(below);
-  const std::size_t few = below < cost.merge.size() ? below : below - 1;
-  return between(known(few), known(few + 1), std::ldexp(1.0, static_cast<int>(few)),
-                 std::ldexp(1.0, static_cast<int>(few) + 1), replicas);
-}
-
-/// The time of a stage's layers in one pass, and the time that merging adds to them.
-struct StageLayers {
-  PackCost time;
-  PackCost exchange;
-};
-
 /// Adds the stage's layers of one kind.
-void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayout& layout,
-                StageId stage, Pass pass, std::int32_t replicas, std::size_t kind) {
-  const auto counts = layers_by_recompute(cost, layout, stage, kind);
+void add_layers(StageLayers& sum, const PackFlowStages& bound, StageId stage, Pass pass,
+                std::int32_t replicas, std::size_t kind) {
+  const Costs& cost = bound.cost;
+  const auto counts = bound.layers_by_recompute(stage, kind);
   const std::int32_t all = std::accumulate(counts.begin(), counts.end(), 0);
   const LayerCosts& layer = layer_costs(cost, kind);
   sum.exchange = sum.exchange + all * merge_time(layer, pass, replicas);
-  if (cost.autograd) {
-    if (!keeps_graphs(cost, layout, stage)) {
-      sum.time = sum.time + all * (pass == Pass::kForward ? layer.forward : layer.backward);
-      return;
-    }
-    for (const Recompute recompute : {Recompute::kNothing, Recompute::kElementwise}) {
-      const KeptGraph& graph = cost.autograd->layers[kind].kept(recompute);
-      const std::int32_t layers = counts[static_cast<std::size_t>(recompute)];
-      sum.time = sum.time + layers * (pass == Pass::kForward ? graph.forward : graph.backward);
-    }
-    return;
-  }
   if (pass == Pass::kForward) {
     sum.time = sum.time + all * layer.forward;
     const std::int32_t offloaded = counts[static_cast<std::size_t>(Recompute::kOffload)];
@@ -121,14 +91,6 @@ void add_layers(StageLayers& sum, const RecomputingCosts& cost, const StageLayou
     if (attends_again(recompute))
       sum.exchange = sum.exchange + layers * merge_time(layer, Pass::kForward, replicas);
   }
-}
-
-StageLayers layers_of(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
-                      Pass pass, std::int32_t replicas) {
-  StageLayers sum;
-  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
-    add_layers(sum, cost, layout, stage, pass, replicas, kind);
-  return sum;
 }
 
 /// Layers of unequal work to stages. Steps:
@@ -205,10 +167,32 @@ const LayerCosts& layer_costs(const Costs& cost, std::size_t kind) {
   return kind == 0 ? cost : cost.more_kinds[kind - 1];
 }
 
-PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
-                    Pass pass, std::int32_t replicas) {
-  const auto [time, exchange] = layers_of(cost, layout, stage, pass, replicas);
-  const EdgeTime edge = edge_time(cost, layout, stage, pass);
+PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
+  if (replicas == 1) return {};
+  const auto known = [&](std::size_t power) {
+    return power == 0 ? PackCost() : merge_time(cost.merge[power - 1], pass);
+  };
+  const auto below = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(replicas))) - 1;
+  if (below > cost.merge.size())
+    invalid_input("the cost model knows merging of up to {} replicas, the plan merges {}; {}",
+                  cost.merge.empty() ? 1 : 1 << cost.merge.size(), replicas,
+                  "plan again with this cost model");
+  if (std::has_single_bit(static_cast<unsigned>(replicas))) return known(below);
+  const std::size_t few = below < cost.merge.size() ? below : below - 1;
+  return between(known(few), known(few + 1), std::ldexp(1.0, static_cast<int>(few)),
+                 std::ldexp(1.0, static_cast<int>(few) + 1), replicas);
+}
+
+StageLayers PackFlowStages::layers(StageId stage, Pass pass, std::int32_t replicas) const {
+  StageLayers sum;
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
+    add_layers(sum, *this, stage, pass, replicas, kind);
+  return sum;
+}
+
+PackCost stage_cost(const BoundStages& bound, StageId stage, Pass pass, std::int32_t replicas) {
+  const auto [time, exchange] = bound.layers(stage, pass, replicas);
+  const EdgeTime edge = edge_time(bound, stage, pass);
   return {.per_pack = time.per_pack + exchange.per_pack + edge.per_pack,
           .per_slice = time.per_slice + exchange.per_slice,
           .per_token = (time.per_token + edge.per_token) / replicas + exchange.per_token,
@@ -221,8 +205,9 @@ PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout, Sta
           .travel = exchange.travel};
 }
 
-EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass) {
-  const double ranks = layout.ranks();
+EdgeTime vocabulary_time(const BoundStages& bound, Pass pass) {
+  const Costs& cost = bound.cost;
+  const double ranks = bound.layout.ranks();
   const double row = static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype)) *
                      cost.transfer_per_byte;
   // To all other ranks or from them: of H both. One rank has the rows. Up to two others get them
@@ -238,15 +223,22 @@ EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass
   return time;
 }
 
-PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
-                   Pass pass, std::int32_t replicas) {
+PackCost StageTable::stage(StageId stage, Pass pass, std::int32_t replicas) const {
+  return stage_cost(*bound_, stage, pass, replicas);
+}
+
+EdgeTime StageTable::vocabulary(Pass pass) const {
+  return vocabulary_time(*bound_, pass);
+}
+
+PackCost StageTable::rank(std::int32_t rank, Pass pass, std::int32_t replicas) const {
   PackCost sum;
-  for (const StageId stage : layout.placement.stages_of(rank))
-    sum = sum + stage_cost(cost, layout, stage, pass, replicas);
-  if (!layout.spread_vocabulary) return sum;
+  for (const StageId stage : layout().placement.stages_of(rank))
+    sum = sum + stage_cost(*bound_, stage, pass, replicas);
+  if (!layout().spread_vocabulary) return sum;
   for (const Pass joint : kJointPasses) {
     if (runs_forward_packs(joint) != runs_forward_packs(pass)) continue;
-    const EdgeTime time = vocabulary_time(cost, layout, joint);
+    const EdgeTime time = vocabulary_time(*bound_, joint);
     sum.per_pack += time.per_pack;
     sum.per_token += time.per_token / replicas;
   }

@@ -147,13 +147,6 @@ struct Costs : LayerCosts {
   bool operator==(const Costs&) const = default;
 };
 
-/// Costs with a chosen recomputation. The times of stages and the memory model follow it.
-struct RecomputingCosts : Costs {
-  RecomputeByLayer recompute = {};  ///< by layer of the model
-
-  bool operator==(const RecomputingCosts&) const = default;
-};
-
 /// The costs of a layer of this kind. REQUIRES: kind < cost.shape.kinds.size().
 [[nodiscard]] const LayerCosts& layer_costs(const Costs& cost, std::size_t kind);
 
@@ -194,25 +187,6 @@ struct RecomputingCosts : Costs {
                                std::int32_t most_replicas, std::int32_t stages,
                                const ContextParallel& context);
 
-/// Time of a MicroPack on all layers of the stage, with embedding and head unless the vocabulary is
-/// spread; of a forward that is not cut short (AutogradCosts). If `replicas` replicas run it
-/// together, each takes 1/replicas of the token, pair and prefix terms; the other terms and
-/// MergeTime stay whole. Throws InvalidInput if the cost model knows no merging of so many
-/// replicas. REQUIRES: kForward or kBackward.
-[[nodiscard]] PackCost stage_cost(const RecomputingCosts& cost, const StageLayout& layout,
-                                  StageId stage, Pass pass, std::int32_t replicas = 1);
-
-/// Time of E, H or G of a MicroPack on each rank of a pipeline that spreads the vocabulary: its
-/// part of the products, and the exchange of hidden states with the rank that has them (of the
-/// first stage, or of the last). More than three ranks share them evenly in between, so that each
-/// passes about two copies of them. REQUIRES: several ranks.
-[[nodiscard]] EdgeTime vocabulary_time(const Costs& cost, const StageLayout& layout, Pass pass);
-
-/// stage_cost of a MicroPack that passes all stages of a rank of the pipeline, with E, or H and G,
-/// of a vocabulary that is spread.
-[[nodiscard]] PackCost rank_cost(const RecomputingCosts& cost, const StageLayout& layout,
-                                 std::int32_t rank, Pass pass, std::int32_t replicas = 1);
-
 /// The part of the last stage's work that counts. Without a graph the stage runs forward only for
 /// the keys and values that other slices need (AutogradCosts), so it runs none of whole sequences.
 enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
@@ -228,74 +202,9 @@ enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
                                           bool spread_vocabulary = false,
                                           LastStage last = LastStage::kBothPasses);
 
-/// The costs with a recomputation chosen. REQUIRES: an entry for every layer of the model, or none
-/// at all.
-[[nodiscard]] RecomputingCosts with_recompute(const Costs& cost, RecomputeByLayer recompute);
-[[nodiscard]] RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere);
-/// Deleted: a recomputation is chosen once.
-void with_recompute(const RecomputingCosts& cost, RecomputeByLayer recompute) = delete;
-void with_recompute(const RecomputingCosts& cost, Recompute everywhere) = delete;
-
-/// The recomputations whose times `cost` knows: all of them, but kOffload only with host_per_byte.
-/// Under autograd: kNothing, kElementwise and kFull.
-[[nodiscard]] std::vector<Recompute> known_recomputations(const Costs& cost);
-[[nodiscard]] bool knows(const Costs& cost, Recompute recompute);
-
-/// Whether the stage keeps graphs: a run under autograd with kNothing or kElementwise on all of its
-/// layers. Then times are those of MicroPacks that keep theirs.
-[[nodiscard]] bool keeps_graphs(const RecomputingCosts& cost, const StageLayout& layout,
-                                StageId stage);
-/// Whether some stage does.
-[[nodiscard]] bool keeps_graphs(const RecomputingCosts& cost);
-
-/// Backward time of a layer with this recomputation, from cost.backward:
-///  - kAttention, kMlp and kFull add the forward's attention unless it is kept, the recomputed
-///    products' share of what few rows cost in forward, and `again`. Where that is not known, it is
-///    their share of the forward's linear time and of weight_reading, and the rest of its per-pack
-///    time (half of it but for kFull);
-///  - kNothing subtracts cost.elementwise;
-///  - kOffload adds exposed_transfer.
-/// Weight gradients take as long as before: recomputation precedes the input gradients.
-[[nodiscard]] PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind = 0);
-/// Nanoseconds per token that a rank waits for the rows of one offloading layer. They travel while
-/// another layer runs, and that layer's per_token time hides the transfer. Attention would hide
-/// more, and a split backward would hide less; neither is counted.
-[[nodiscard]] double exposed_transfer(const Costs& cost, Pass pass, std::size_t kind = 0);
-/// Nanoseconds per token that a rank waits in addition if its stage's last layer offloads: the part
-/// of the transfer that another layer would hide. No layer runs while forward sends these rows, nor
-/// while backward fetches them. On the last stage the head's time hides the fetch.
-[[nodiscard]] double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage,
-                                        std::size_t kind = 0);
-/// Whether backward runs attention again. A merged MicroPack then repeats its exchange, too.
-[[nodiscard]] bool attends_again(Recompute recompute);
-
-/// The number of the stage's layers of one kind by recomputation, in the order of the enumeration.
-[[nodiscard]] std::array<std::int32_t, kRecomputations> layers_by_recompute(
-    const RecomputingCosts& cost, const StageLayout& layout, StageId stage, std::size_t kind = 0);
-
-/// cost.weight_gradient of all layers of a stage.
-[[nodiscard]] EdgeTime stage_weight_gradient(const Costs& cost, const StageLayout& layout,
-                                             StageId stage);
-
-/// The facts that a replica's times depend on besides its packs.
-struct Replication {
-  /// Gradients are reduced over them, the model's state is shared out (Costs::zero).
-  std::int32_t replicas = 1;
-  /// By rank of the pipeline, 1 = as the cost model says; empty = all 1.
-  std::span<const double> speed = {};
-};
-
-/// Every time that the schedule and the simulator need, rounded to nanoseconds. Compute times are
-/// those of stage_cost ÷ speed. Transfers carry one hidden state per token in the run's number
-/// format.
-/// Gradients are reduced in the accumulate type, and the last backward MicroPack hides what it can
-/// (reduction.h); updated parameters are gathered in the run's number format. With ZeRO-2 and 3 a
-/// MicroPack takes at least as long as what travels for it. Throws InvalidInput if the cost model
-/// knows no merging of as many replicas as a pack has, and for times that cannot be added up in 64
-/// bits.
-/// Cost: O(slices + stages · packs).
-[[nodiscard]] TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout,
-                                   const PackPlan& packs, const Replication& replication = {});
+/// `cost` without the times that every MicroPack takes (launches, reading weights) and without
+/// those that every slice takes. Times that grow with tokens, pairs and prefixes stay.
+[[nodiscard]] Costs without_overheads(const Costs& cost);
 
 /// Parameters that all tensor-parallel ranks of a stage hold together.
 [[nodiscard]] std::int64_t stage_parameters(const Decoder& shape, const StageLayout& layout,

@@ -10,8 +10,8 @@ namespace slimpack {
 enum class Counted : std::uint8_t {
   kTensors,   ///< the stores, and the tensors of layers
   kKernels,   ///< what the attention kernel takes for itself (flash_transients.h)
-  kMessages,  ///< messages between stages (in_flight.h)
-  kAll,       ///< gradients that replicas sum (in_flight.h)
+  kMessages,  ///< messages between stages (StageTable::add_in_flight)
+  kAll,       ///< gradients that replicas sum (StageTable::add_in_flight)
 };
 
 }  // namespace slimpack

@@ -1,14 +1,15 @@
-#include "slimpack/cost/exchange_costs.h"
-
+// The costs of a context exchange: time and bytes of its two actions.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
+#include "slimpack/cost/stage_times.h"
 
 namespace slimpack {
 namespace {
@@ -36,9 +37,8 @@ struct ExchangedSizes {
 
 class ExchangeCosts {
  public:
-  ExchangeCosts(ReplicaPacks& replica, const RecomputingCosts& cost, const StageLayout& layout,
-                const Replication& replication)
-      : replica_(replica), cost_(cost), layout_(layout), replication_(replication) {
+  ExchangeCosts(ReplicaPacks& replica, const BoundStages& bound, ReplicaId id)
+      : replica_(replica), bound_(bound), cost_(bound.cost), layout_(bound.layout), id_(id) {
     for (const MicroPack& pack : replica.packs.forward)
       for (const Slice& slice : pack.slices) {
         lengths_.resize(std::max(lengths_.size(), slice.sequence.index() + 1));
@@ -64,7 +64,7 @@ class ExchangeCosts {
     if (replica_.bytes.rows.empty()) return;
     add_bytes(exchange.giver, {true, slice, queries, exchange.keys}, layers, 0);
     // On GPUs ranks are processes: the taker gets copies, for which it makes room before its own
-    // attention. What processes without GPUs copy counts nowhere (in_flight.h).
+    // attention. What processes without GPUs copy counts nowhere (StageTable::add_in_flight).
     const double copies =
         cost_.gpu ? sizes.bytes_to_taker(widths(exchange.taker.stage, 0), exchange.taker.pass) : 0;
     add_bytes(exchange.taker, {false, slice, queries, exchange.keys}, layers, copies);
@@ -109,8 +109,7 @@ class ExchangeCosts {
   }
 
   [[nodiscard]] double speed_of(StageId stage) const {
-    const auto rank = static_cast<std::size_t>(layout_.placement.rank_of(stage));
-    return replication_.speed.empty() ? 1 : replication_.speed[rank];
+    return bound_.replication.speed_of(id_, layout_.placement.rank_of(stage));
   }
 
   /// Nanoseconds that the action takes longer if its attention takes `nanos` longer. With ZeRO-2
@@ -118,9 +117,9 @@ class ExchangeCosts {
   [[nodiscard]] double longer_by(const Action& action, double nanos) const {
     const Pass pass = action.pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
     const double floor =
-        shared_state_traffic(cost_, layout_, action.stage, replication_.replicas, pass);
+        shared_state_traffic(cost_, layout_, action.stage, bound_.replication.replicas, pass);
     if (floor == 0) return nanos;
-    const PackCost stage = stage_cost(cost_, layout_, action.stage, pass);
+    const PackCost stage = stage_cost(bound_, action.stage, pass);
     double own = stage.per_pack;
     for (const Slice& slice : pack_of(action).slices) own += stage(slice);
     own /= speed_of(action.stage);
@@ -151,8 +150,7 @@ class ExchangeCosts {
     if (layers < layout_.layers(action.stage)) more = 0;
     for (std::int32_t l = 0; l < layers; ++l) {
       const LayerWidths w = widths(action.stage, l);
-      const Recompute recompute = recompute_of(
-          cost_.recompute, static_cast<std::size_t>(layout_.layer_begin[action.stage.index()] + l));
+      const Recompute recompute = bound_.recompute_of(bound_.first_layer(action.stage) + l);
       const PutOffWidths put_off =
           splits ? put_off_widths(w, recompute, /*views=*/false) : PutOffWidths{};
       const auto peak = [&](const ExchangeSide* with) {
@@ -179,26 +177,20 @@ class ExchangeCosts {
   }
 
   ReplicaPacks& replica_;
-  const RecomputingCosts& cost_;
+  const BoundStages& bound_;
+  const Costs& cost_;
   const StageLayout& layout_;
-  const Replication& replication_;
+  ReplicaId id_;
   SequenceLengths lengths_;
 };
 
 }  // namespace
 
-bool exchanges_attention(const Costs& cost) {
-  if (cost.autograd) return false;
-  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
-    if (layer_costs(cost, kind).forward.window > Tokens(0)) return false;
-  return true;
-}
-
-void add_exchanges(ReplicaPacks& replica, const RecomputingCosts& cost, const StageLayout& layout,
-                   std::span<const ContextExchange> exchanges, const Replication& replication) {
+void StageTable::add_exchanges(ReplicaPacks& replica, std::span<const ContextExchange> exchanges,
+                               ReplicaId id) const {
   if (exchanges.empty()) return;
-  SLIMPACK_CHECK(exchanges_attention(cost), "layers that cannot exchange attention");
-  ExchangeCosts costs(replica, cost, layout, replication);
+  SLIMPACK_CHECK(abilities().exchanges_attention, "layers that cannot exchange attention");
+  ExchangeCosts costs(replica, *bound_, id);
   for (const ContextExchange& exchange : exchanges) costs.add(exchange);
 }
 

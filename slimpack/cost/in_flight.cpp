@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/member_blocks.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/cost/node_placement.h"
 
 namespace slimpack {
@@ -48,27 +48,24 @@ Bytes reductions(Bytes gradients, const NodePlacement& placement) {
 
 }  // namespace
 
-Bytes gradients_in_flight(const Costs& cost, const StageLayout& layout, std::int32_t rank,
-                          std::int32_t replicas) {
+Bytes StageTable::gradients_in_flight(std::int32_t rank) const {
   // With ZeRO-2 and 3 a bucket at a time, and ModelState has it.
-  if (!cost.gpu || cost.autograd || cost.zero > 1) return Bytes(0);
-  return reductions(model_state(cost, layout, rank, replicas).gradients,
-                    NodePlacement{cost.ranks_per_node, cost.tp, layout.ranks(), replicas});
+  if (!bound_->holds_what_travels() || bound_->cost.zero > 1) return Bytes(0);
+  return reductions(state(rank).gradients, placement());
 }
 
-void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layout,
-                   std::int32_t replicas, Counted counted) {
-  if (!cost.gpu || cost.autograd || counted < Counted::kMessages) return;
+void StageTable::add_in_flight(TaskBytes& bytes, Counted counted) const {
+  if (!bound_->holds_what_travels() || counted < Counted::kMessages) return;
   const Bytes to_next = largest(bytes.forward_input, kHeldSends);
   const Bytes to_previous = largest(bytes.backward_input, kHeldSends);
   const Bytes from_previous = largest(bytes.forward_input, 1);
   const Bytes from_next = largest(bytes.backward_input, 1);
-  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+  for (std::int32_t s = 0; s < layout().stages(); ++s) {
     Bytes messages;
     // A rank with several stages is in a ring: messages of the others travel meanwhile.
-    const bool ring = layout.placement.stages_per_rank() > 1;
+    const bool ring = layout().placement.stages_per_rank() > 1;
     if (ring || s > 0) messages += to_previous + from_previous;
-    if (ring || s + 1 < layout.stages()) messages += to_next + from_next;
+    if (ring || s + 1 < layout().stages()) messages += to_next + from_next;
     const auto stage = static_cast<std::size_t>(s);
     for (auto* transients : {&bytes.forward_transient, &bytes.backward_transient,
                              &bytes.input_transient, &bytes.weight_transient}) {
@@ -77,8 +74,8 @@ void add_in_flight(TaskBytes& bytes, const Costs& cost, const StageLayout& layou
     }
     // A rank reduces the gradients of all its stages once the first of them has run its last
     // action.
-    if (counted < Counted::kAll || s >= layout.ranks()) continue;
-    const Bytes reduced = gradients_in_flight(cost, layout, s, replicas);
+    if (counted < Counted::kAll || s >= layout().ranks()) continue;
+    const Bytes reduced = gradients_in_flight(s);
     const auto last_of = [&](std::vector<std::vector<Bytes>>& transients) {
       const bool any = !transients.empty() && !transients[stage].empty();
       return any ? &transients[stage].back() : nullptr;

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "slimpack/cost/abilities.h"
+
 namespace slimpack {
 namespace {
 
@@ -28,14 +30,14 @@ constexpr MemoryError kGpuMemory{11, "published clusters, and steps on an H100 a
 constexpr MemoryError kAutogradMemory{9, "models under autograd on a CPU"};
 
 TimeError times_of(const Costs& cost) {
-  if (cost.autograd) return kAutogradTimes;
+  if (abilities(cost).own_layers) return kAutogradTimes;
   if (!cost.measured_on && cost.fit_error <= 0) return kHardwareTimes;
   return cost.gpu ? kGpuTimes : kCpuTimes;
 }
 
 MemoryError memory_of(const Costs& cost) {
   if (cost.gpu) return kGpuMemory;
-  return cost.autograd ? kAutogradMemory : kCpuMemory;
+  return abilities(cost).own_layers ? kAutogradMemory : kCpuMemory;
 }
 
 }  // namespace

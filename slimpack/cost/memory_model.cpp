@@ -1,5 +1,5 @@
-#include "slimpack/cost/memory_model.h"
-
+// Memory model: activation bytes of every action and store, by the runtime's own rules
+// (docs/row-store.md explains each term).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
-#include "slimpack/cost/autograd_memory.h"
+#include "slimpack/cost/bound_stages.h"
+#include "slimpack/cost/head_block.h"
 #include "slimpack/cost/held_packs.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
@@ -70,13 +71,12 @@ std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted:
   return widths;
 }
 
-std::vector<LayerRun> runs_of(const RecomputingCosts& cost, const std::vector<LayerWidths>& widths,
-                              const StageLayout& layout, StageId stage) {
+std::vector<LayerRun> runs_of(const BoundStages& bound, const std::vector<LayerWidths>& widths,
+                              StageId stage) {
   std::vector<LayerRun> runs;
-  for (std::int32_t l = layout.layer_begin[stage.index()];
-       l < layout.layer_begin[stage.index() + 1]; ++l) {
-    LayerRun run{cost.shape.kind_of(static_cast<std::size_t>(l)),
-                 recompute_of(cost.recompute, static_cast<std::size_t>(l)), 0, 0};
+  for (std::int32_t l = bound.first_layer(stage); l < bound.end_layer(stage); ++l) {
+    LayerRun run{bound.cost.shape.kind_of(static_cast<std::size_t>(l)), bound.recompute_of(l), 0,
+                 0};
     if (!runs.empty() && runs.back().offloads()) run.travelling = widths[runs.back().kind].row;
     const auto alike = [&](const LayerRun& before) {
       return before.kind == run.kind && before.recompute == run.recompute &&
@@ -166,7 +166,7 @@ std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPa
   return out;
 }
 
-PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cost,
+PackTransients pack_transients(const LayerWidths& w, const BoundStages& bound,
                                const PackPlan& packs, const HeldPacks& held) {
   const SequenceLengths& lengths = held.lengths;
   PackTransients out;
@@ -176,9 +176,9 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
   const auto segments = regroup(held.packs);
-  const Tokens block =
-      w.fused_head ? fused_head_block(w.vocab_size)
-                   : head_block(w.vocab_size, cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
+  const Tokens block = w.fused_head ? fused_head_block(w.vocab_size)
+                                    : head_block(w.vocab_size, bound.cost.gpu ? DeviceKind::kCuda
+                                                                              : DeviceKind::kCpu);
   std::vector<RowsFrom> rows;
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
@@ -200,14 +200,13 @@ PackTransients pack_transients(const LayerWidths& w, const RecomputingCosts& cos
     out.ended[last_use[f]] += held.packs.forward[f].tokens().count();
   for (const Recompute recompute : all_recomputations()) {
     const auto r = static_cast<std::size_t>(recompute);
-    const bool used = cost.recompute.empty()
-                          ? recompute == Recompute::kElementwise
-                          : std::ranges::find(cost.recompute, recompute) != cost.recompute.end();
+    const RecomputeByLayer& by_layer = bound.recompute;
+    const bool used = by_layer.empty() ? recompute == Recompute::kElementwise
+                                       : std::ranges::find(by_layer, recompute) != by_layer.end();
     if (!used) continue;
     out.forward[r] = forward_transients(w, held.packs, recompute);
     out.backward[r] = backward_transients(w, held, rows, recompute, false);
-    if (cost.weight_gradient != EdgeTime())
-      out.input[r] = backward_transients(w, held, rows, recompute, true);
+    if (bound.splits_backward()) out.input[r] = backward_transients(w, held, rows, recompute, true);
   }
   return out;
 }
@@ -273,19 +272,19 @@ std::int64_t whole_bytes(double bytes) {
 /// TaskBytes with rows of cost.row_bytes per token and layer of any kind, scaled by what the layer
 /// keeps. Only offloaded rows in transit and the operands of a split backward count besides, scaled
 /// likewise.
-TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
-                        const HeldPacks& held) {
+TaskBytes bytes_of_rows(const BoundStages& bound, const HeldPacks& held) {
+  const Costs& cost = bound.cost;
   const std::vector<LayerWidths> widths = widths_of(cost);
   const LayerWidths& w = widths.front();
   TaskBytes bytes;
   const std::vector<Bytes> no_sequence(held.lengths.size());
   const std::vector<Bytes> no_forward(held.packs.forward.size());
   const std::vector<Bytes> no_backward(held.packs.backward.size());
-  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+  for (std::int32_t s = 0; s < bound.layout.stages(); ++s) {
     const auto proportion = [&](std::int64_t bytes_of_model) {
       return cost.row_bytes * static_cast<double>(bytes_of_model) / static_cast<double>(w.row);
     };
-    const std::vector<LayerRun> runs = runs_of(cost, widths, layout, StageId(s));
+    const std::vector<LayerRun> runs = runs_of(bound, widths, StageId(s));
     const double row = proportion(kept_rows(widths, runs));
     // In transit to host memory or back: a layer's rows beside those of the layer that runs.
     const auto travelling = static_cast<double>(std::min<std::int64_t>(2, offloading_layers(runs)));
@@ -295,8 +294,8 @@ TaskBytes bytes_of_rows(const RecomputingCosts& cost, const StageLayout& layout,
     bytes.dkv.push_back(no_sequence);
     bytes.forward_transient.push_back(per_pack(held.packs.forward, on_their_way));
     bytes.backward_transient.push_back(per_pack(held.packs.backward, on_their_way));
-    if (cost.weight_gradient == EdgeTime()) continue;
-    const double operands = proportion(layout.layers(StageId(s)) * w.weight_operands());
+    if (!bound.splits_backward()) continue;
+    const double operands = proportion(bound.layout.layers(StageId(s)) * w.weight_operands());
     bytes.weight_operands.push_back(per_pack(held.packs.backward, whole_bytes(operands)));
     bytes.input_transient.push_back(
         per_pack(held.packs.backward, whole_bytes(operands) + on_their_way));
@@ -356,12 +355,12 @@ void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMe
       weights[p] = std::max(weights[p], kinds[run.kind].transients.weights[p]);
 }
 
-Bytes stage_sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, StageId stage,
-                           Tokens tokens) {
-  if (cost.autograd) return autograd_sequence_bytes(cost, layout, stage, tokens);
+}  // namespace
+
+Bytes PackFlowStages::sequence_bytes(StageId stage, Tokens tokens) const {
   require_countable(cost, layout.layers(stage), static_cast<double>(tokens.count()));
   const std::vector<LayerWidths> widths = widths_of(cost);
-  const std::vector<LayerRun> runs = runs_of(cost, widths, layout, stage);
+  const std::vector<LayerRun> runs = runs_of(*this, widths, stage);
   const std::int64_t rows = kept_rows(widths, runs);
   const auto row = static_cast<double>(widths.front().row);
   if (cost.row_bytes > 0)
@@ -370,43 +369,31 @@ Bytes stage_sequence_bytes(const RecomputingCosts& cost, const StageLayout& layo
   return Bytes((rows + kv) * tokens.count());
 }
 
-}  // namespace
-
-Tokens head_block(std::int64_t vocab_size, DeviceKind device) {
-  const bool gpu = device == DeviceKind::kCuda;
-  const std::int64_t logits = std::int64_t{1} << (gpu ? 28 : 20);  // in fp32: 1 GiB, 4 MiB
-  return Tokens(std::clamp<std::int64_t>(logits / vocab_size, gpu ? 2048 : 64, 4096));
-}
-
-Tokens fused_head_block(std::int64_t vocab_size) {
-  return head_block(vocab_size, DeviceKind::kCuda) * 4;
-}
-
-Bytes sequence_bytes(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
-                     Tokens tokens) {
+Bytes StageTable::sequence_bytes(std::int32_t rank, Tokens tokens) const {
   Bytes sum;
-  for (const StageId stage : layout.placement.stages_of(rank))
-    sum += stage_sequence_bytes(cost, layout, stage, tokens);
+  for (const StageId stage : layout().placement.stages_of(rank))
+    sum += bound_->sequence_bytes(stage, tokens);
   return sum;
 }
 
-TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                     const SequenceLengths& lengths, Counted counted, ReplicaId replica) {
-  if (cost.autograd)
-    return with_free_vocabulary(autograd_bytes(cost, layout, packs, lengths), layout, packs);
+TaskBytes StageTable::bytes(const PackPlan& packs, const SequenceLengths& lengths, Counted counted,
+                            ReplicaId replica) const {
+  return with_free_vocabulary(bound_->bytes(packs, lengths, counted, replica), layout(), packs);
+}
+
+TaskBytes PackFlowStages::bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                Counted counted, ReplicaId replica) const {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths, replica);
-  if (cost.row_bytes > 0)
-    return with_free_vocabulary(bytes_of_rows(cost, layout, held), layout, packs);
+  if (cost.row_bytes > 0) return bytes_of_rows(*this, held);
   const std::vector<LayerWidths> widths = widths_of(cost, counted);
   std::vector<KindMemory> kinds;
-  for (const LayerWidths& w : widths) kinds.push_back({w, pack_transients(w, cost, packs, held)});
+  for (const LayerWidths& w : widths) kinds.push_back({w, pack_transients(w, *this, packs, held)});
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s)
-    add_stage(bytes, held, kinds, runs_of(cost, widths, layout, StageId(s)),
-              s == layout.stages() - 1 && !layout.spread_vocabulary,
-              cost.weight_gradient != EdgeTime());
+    add_stage(bytes, held, kinds, runs_of(*this, widths, StageId(s)),
+              s == layout.stages() - 1 && !layout.spread_vocabulary, splits_backward());
   if (layout.spread_vocabulary)
     add_vocabulary(bytes, widths.front(), held.packs, layout.ranks(),
                    cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
@@ -415,8 +402,11 @@ TaskBytes task_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
   return bytes;
 }
 
-TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                     const SequenceLengths& lengths, ReplicaId replica) {
+TaskBytes StageTable::host_bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                 ReplicaId replica) const {
+  const BoundStages& bound = *bound_;
+  const Costs& cost = bound.cost;
+  const StageLayout& layout = bound.layout;
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths, replica);
@@ -428,13 +418,13 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
   };
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const std::int64_t row = sum_of(runs_of(cost, widths, layout, StageId(s)), offloaded);
+    const std::int64_t row = sum_of(runs_of(bound, widths, StageId(s)), offloaded);
     bytes.rows.push_back(per_pack(held.packs.forward, row));
     bytes.kv.push_back(per_sequence(lengths, 0));
     bytes.dkv.push_back(bytes.kv.back());
     bytes.forward_transient.push_back(per_pack(packs.forward, 0));
     bytes.backward_transient.push_back(per_pack(packs.backward, 0));
-    if (cost.weight_gradient == EdgeTime()) continue;
+    if (!bound.splits_backward()) continue;
     for (auto* split : {&bytes.weight_operands, &bytes.input_transient, &bytes.weight_transient})
       split->push_back(per_pack(packs.backward, 0));
   }
@@ -443,34 +433,26 @@ TaskBytes host_bytes(const RecomputingCosts& cost, const StageLayout& layout, co
   return with_free_vocabulary(std::move(bytes), layout, packs);
 }
 
-ModelState model_state(const Costs& cost, const StageLayout& layout, std::int32_t rank,
-                       std::int32_t replicas) {
+ModelState StageTable::state(std::int32_t rank) const {
+  const Decoder& shape = bound_->cost.shape;
   std::int64_t held = 0, bucket = 0;
-  for (const StageId stage : layout.placement.stages_of(rank)) {
-    held += share_of(stage_parameters(cost.shape, layout, stage), cost.tp);
-    bucket = std::max(bucket, largest_bucket(cost.shape, layout, stage));
+  for (const StageId stage : layout().placement.stages_of(rank)) {
+    held += share_of(stage_parameters(shape, layout(), stage), bound_->cost.tp);
+    bucket = std::max(bucket, largest_bucket(shape, layout(), stage));
   }
-  if (cost.autograd) {
-    const StateBytes& state = cost.autograd->state;
-    const auto parameters = static_cast<double>(held);
-    return {Bytes(whole_bytes(parameters * state.weights)),
-            Bytes(whole_bytes(parameters * state.gradients)),
-            Bytes(whole_bytes(parameters * state.optimizer))};
-  }
+  return bound_->state(held, bucket);
+}
+
+ModelState PackFlowStages::state(std::int64_t held, std::int64_t bucket) const {
   const std::int64_t element = element_bytes(cost.dtype);
   const std::int64_t accumulator = accumulator_bytes(cost.dtype);
   const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
-  const std::int64_t share = share_of(held, replicas);
+  const std::int64_t share = share_of(held, replication.replicas);
   // A rank has two buckets whole of what is shared out: one that runs and one that travels.
   const std::int64_t whole = 2 * share_of(bucket, cost.tp);
   const std::int64_t shared = std::min(held, share + whole);
   return {Bytes((cost.zero == 3 ? shared : held) * element),
           Bytes((cost.zero >= 2 ? shared : held) * accumulator), Bytes(share * optimizer)};
-}
-
-Bytes model_state_bytes(const Costs& cost, const StageLayout& layout, std::int32_t rank,
-                        std::int32_t replicas) {
-  return model_state(cost, layout, rank, replicas).total();
 }
 
 }  // namespace slimpack

@@ -1,7 +1,7 @@
-#include "slimpack/cost/overheads.h"
-
-#include <utility>
+// Overheads: what MicroPacks and slices cost by themselves, apart from the tokens in them.
 #include <vector>
+
+#include "slimpack/cost/bound_stages.h"
 
 namespace slimpack {
 namespace {
@@ -43,15 +43,14 @@ void drop(AutogradCosts& autograd) {
 
 /// The time that the ranks of a replica compute, added up, without what follows the last MicroPack.
 /// A split backward takes as long as a whole one.
-Nanos computed(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-               const Replication& replication) {
-  const TaskTimes times = task_times(cost, layout, packs, replication);
+Nanos computed(const StageTable& table, const PackPlan& packs, ReplicaId replica) {
+  const TaskTimes times = table.times(packs, replica);
   Nanos sum;
   for (const auto* pass : {&times.forward, &times.backward})
     for (const std::vector<Nanos>& stage : *pass)
       for (const Nanos time : stage) sum += time;
   for (const std::vector<Nanos>& joint : times.joint)
-    for (const Nanos time : joint) sum += time * layout.ranks();
+    for (const Nanos time : joint) sum += time * table.layout().ranks();
   return sum;
 }
 
@@ -68,10 +67,10 @@ Costs without_overheads(const Costs& cost) {
   return rest;
 }
 
-Nanos overhead_time(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                    const Replication& replication) {
-  const RecomputingCosts rest = with_recompute(without_overheads(cost), cost.recompute);
-  return computed(cost, layout, packs, replication) - computed(rest, layout, packs, replication);
+Nanos StageTable::overhead_time(const PackPlan& packs, ReplicaId replica) const {
+  const StageTable rest =
+      stage_table(without_overheads(bound_->cost), layout(), recompute(), replication());
+  return computed(*this, packs, replica) - computed(rest, packs, replica);
 }
 
 }  // namespace slimpack

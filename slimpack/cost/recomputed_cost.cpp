@@ -1,8 +1,7 @@
-#include <algorithm>
-#include <utility>
+#include "slimpack/cost/recomputed_cost.h"
 
-#include "slimpack/base/error.h"
-#include "slimpack/cost/cost_model.h"
+#include <algorithm>
+
 #include "slimpack/cost/layer_widths.h"
 
 namespace slimpack {
@@ -61,53 +60,31 @@ double row_transfer(const Costs& cost, std::size_t kind) {
   return cost.host_per_byte * bytes;
 }
 
-/// Under autograd.
-bool keeps_graph(Recompute recompute) {
-  return recompute == Recompute::kNothing || recompute == Recompute::kElementwise;
-}
-
 /// The most of row_transfer that another layer hides.
 double cover(const LayerCosts& layer, Pass pass) {
   return (pass == Pass::kForward ? layer.forward : layer.backward).per_token;
 }
 
+/// Graphs of kNothing that cost no more than those of the allowed recomputations, nor more than
+/// running forward again, which MicroPacks without a pair do: measurements may say otherwise of a
+/// term. Where a forward is left to its backward, that backward has both.
+Costs cheapest_graphs(Costs cost, std::span<const Recompute> allowed) {
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
+    const LayerCosts& again = layer_costs(cost, kind);
+    AutogradLayer& layer = cost.autograd->layers[kind];
+    PackCost forward = again.forward, backward = again.backward;
+    for (const Recompute recompute : allowed) {
+      if (recompute == Recompute::kFull) continue;
+      forward = smaller_terms(forward, layer.kept(recompute).forward);
+      backward = smaller_terms(backward, layer.kept(recompute).backward);
+    }
+    layer.whole.forward = smaller_terms(forward, again.backward + (-1.0) * backward);
+    layer.whole.backward = backward;
+  }
+  return cost;
+}
+
 }  // namespace
-
-RecomputingCosts with_recompute(const Costs& cost, RecomputeByLayer recompute) {
-  SLIMPACK_CHECK(recompute.empty() || std::ssize(recompute) == cost.shape.num_layers(),
-                 "policies of {} layers, the model has {}", recompute.size(),
-                 cost.shape.num_layers());
-  return {cost, std::move(recompute)};
-}
-
-RecomputingCosts with_recompute(const Costs& cost, Recompute everywhere) {
-  return with_recompute(
-      cost, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers()), everywhere));
-}
-
-std::vector<Recompute> known_recomputations(const Costs& cost) {
-  if (cost.autograd) return {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull};
-  std::vector<Recompute> known(all_recomputations().begin(), all_recomputations().end());
-  if (cost.host_per_byte == 0) std::erase(known, Recompute::kOffload);
-  return known;
-}
-
-bool knows(const Costs& cost, Recompute recompute) {
-  const std::vector<Recompute> known = known_recomputations(cost);
-  return std::ranges::find(known, recompute) != known.end();
-}
-
-bool keeps_graphs(const RecomputingCosts& cost, const StageLayout& layout, StageId stage) {
-  if (!cost.autograd) return false;
-  for (std::int32_t l = layout.layer_begin[stage.index()];
-       l < layout.layer_begin[stage.index() + 1]; ++l)
-    if (!keeps_graph(recompute_of(cost.recompute, static_cast<std::size_t>(l)))) return false;
-  return true;
-}
-
-bool keeps_graphs(const RecomputingCosts& cost) {
-  return cost.autograd && std::ranges::any_of(cost.recompute, keeps_graph);
-}
 
 PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind) {
   const LayerCosts& layer = layer_costs(cost, kind);
@@ -146,16 +123,15 @@ bool attends_again(Recompute recompute) {
   return recompute == Recompute::kAttention || recompute == Recompute::kFull;
 }
 
-std::array<std::int32_t, kRecomputations> layers_by_recompute(const RecomputingCosts& cost,
-                                                              const StageLayout& layout,
-                                                              StageId stage, std::size_t kind) {
-  std::array<std::int32_t, kRecomputations> counts{};
-  const auto begin = static_cast<std::size_t>(layout.layer_begin[stage.index()]);
-  const auto end = static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]);
-  for (std::size_t layer = begin; layer < end; ++layer)
-    if (cost.shape.kind_of(layer) == kind)
-      ++counts[static_cast<std::size_t>(recompute_of(cost.recompute, layer))];
-  return counts;
+CheapestCosts cheapest_costs(const Costs& cost, std::span<const Recompute> allowed) {
+  const Recompute least = *std::min_element(allowed.begin(), allowed.end());
+  if (!cost.autograd) {
+    if (allowed.size() == 1) return {cost, least};
+    // No term of kNothing is larger than one of kElementwise, nor that than one of any other.
+    return {cost, std::min(least, Recompute::kElementwise)};
+  }
+  if (allowed.size() == 1 && least == Recompute::kFull) return {cost, least};
+  return {cheapest_graphs(cost, allowed), Recompute::kNothing};
 }
 
 }  // namespace slimpack

@@ -1,24 +1,15 @@
 // Task times: the cost model's terms summed up for every MicroPack of a replica.
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include "slimpack/base/error.h"
-#include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
 #include "slimpack/cost/row_moves.h"
-#include "slimpack/plan/paired_packs.h"
+#include "slimpack/cost/stage_times.h"
 
 namespace slimpack {
 namespace {
-
-/// 104 days, the limit of every timeline. Times of a step below it can be added up in 64 bits.
-constexpr double kLongest = 0x1p53;
-
-/// Longer times, infinity and NaN count as kLongest.
-Nanos rounded(double nanos) {
-  return Nanos(std::llround(nanos < kLongest ? nanos : kLongest));
-}
 
 double sum_of(const std::vector<Nanos>& times) {
   double sum = 0;
@@ -41,7 +32,7 @@ void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t r
   const double all = sum_of(times.forward) + sum_of(times.backward) + sum_of(times.reduce) +
                      sum_of(times.reduce_after_weights) + sum_of(times.step_end) +
                      times.stages() * transfers + joint;
-  const double most = std::min(kLongest, 0x1p62 / replicas);
+  const double most = std::min(kLongestTime, 0x1p62 / replicas);
   if (all >= most)
     invalid_input(
         "by the cost model ({}), a replica's actions take {:.3g} s together, below {:.3g} s can be "
@@ -49,91 +40,12 @@ void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t r
         cost.source, all * 1e-9, most * 1e-9);
 }
 
-double speed_of(const Replication& replication, std::int32_t rank) {
-  return replication.speed.empty() ? 1.0 : replication.speed[static_cast<std::size_t>(rank)];
-}
-
-/// Sums over slices. All times are computed from them.
-struct SliceSums {
-  double slices = 0;
-  double tokens = 0;
-  double pairs = 0;
-  double prefix = 0;
-  double window_pairs = 0;
-  double window_prefix = 0;
-
-  void add(const Slice& slice, Tokens window) {
-    slices += 1;
-    tokens += static_cast<double>(slice.length().count());
-    pairs += slice.causal_pairs();
-    prefix += static_cast<double>(slice.prefix().count());
-    if (window == Tokens(0)) return;
-    window_pairs += slice.window_pairs(window);
-    window_prefix += static_cast<double>(slice.window_prefix(window).count());
-  }
-};
-
-/// Sums over the slices of one zone.
-struct ZoneSums : SliceSums {
-  Zone zone;
-};
-
-/// Sums over the slices of a pack.
-struct PackSums : SliceSums {
-  std::int32_t replicas = 1;
-  std::vector<ZoneSums> zones;       ///< where slices have zones of their own
-  std::vector<double> rows_of = {};  ///< by member of its group, where there are zones
-  double rows = 0;                   ///< on the replica that holds most
-  RowMoves moves = {};
-};
-
 /// The one window that layers have; 0 = none has.
 Tokens window_of(const Costs& cost) {
   Tokens window(0);
   for (std::size_t kind = 0; kind <= cost.more_kinds.size(); ++kind)
     window = std::max(window, layer_costs(cost, kind).forward.window);
   return window;
-}
-
-/// Adds what a zone's slices have, and the rows of each replica.
-void add_zones(PackSums& sum, const MicroPack& pack, Tokens window) {
-  sum.rows_of.resize(static_cast<std::size_t>(pack.replicas));
-  for (std::size_t s = 0; s < pack.slices.size(); ++s) {
-    const Zone zone = pack.zone(s), holders = pack.row_zone(s);
-    if (sum.zones.empty() || sum.zones.back().zone != zone) sum.zones.emplace_back().zone = zone;
-    sum.zones.back().add(pack.slices[s], window);
-    const auto tokens = static_cast<double>(pack.slices[s].length().count());
-    for (std::int32_t m = holders.first; m < holders.end(); ++m)
-      sum.rows_of[static_cast<std::size_t>(m)] += tokens / holders.size;
-  }
-  sum.rows = std::ranges::max(sum.rows_of);
-}
-
-std::vector<PackSums> sums_of(const std::vector<MicroPack>& packs, Tokens window,
-                              const NodePlacement& placement) {
-  std::vector<PackSums> sums;
-  sums.reserve(packs.size());
-  for (const MicroPack& pack : packs) {
-    PackSums& sum = sums.emplace_back();
-    sum.replicas = pack.replicas;
-    for (const Slice& slice : pack.slices) sum.add(slice, window);
-    sum.rows = sum.tokens / sum.replicas;
-    if (!pack.zones.empty() || !pack.row_zones.empty()) add_zones(sum, pack, window);
-    sum.moves = row_moves(pack, placement);
-  }
-  return sums;
-}
-
-/// `start` and what slices add to it.
-double time_of_slices(double start, const PackCost& cost, const SliceSums& sum) {
-  return start + cost.per_slice * sum.slices + cost.per_token * sum.tokens +
-         cost.per_pair * sum.pairs + cost.per_prefix_token * sum.prefix +
-         cost.per_window_pair * sum.window_pairs + cost.per_window_prefix * sum.window_prefix +
-         cost.travel.time(sum.tokens, sum.prefix, cost.windowed() ? sum.window_pairs : sum.pairs);
-}
-
-Nanos time_of(const PackCost& cost, const PackSums& sum) {
-  return rounded(time_of_slices(cost.per_pack, cost, sum) + cost.missing_rows(sum.rows));
 }
 
 /// The time of the replica that takes longest: all of the group wait for it. A zone of several
@@ -156,71 +68,22 @@ Nanos time_of_zones(const CostOf& cost_of, const PackSums& sum, double moving) {
   return rounded(std::ranges::max(times));
 }
 
-/// Facts about the packs of a run under autograd: which keep a graph, and which feed others.
-struct AutogradPacks {
-  std::vector<bool> kept_forward, kept_backward;  ///< whether its graph is kept from F to B
-  std::vector<bool> feeds;  ///< by forward pack: whether other slices need its keys and values
-
-  explicit AutogradPacks(const PackPlan& packs)
-      : kept_forward(packs.forward.size()), feeds(feeds_others(packs)) {
-    for (const std::optional<PackId>& forward : forward_pairs(packs)) {
-      kept_backward.push_back(forward.has_value());
-      if (forward) kept_forward[forward->index()] = true;
-    }
-  }
-};
-
-/// A forward without a graph on the last stage: no further than keys and values that are needed.
-PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forward) {
-  const auto last_layer = static_cast<std::size_t>(layout.layer_begin.back() - 1);
-  const PackCost skipped = (-1.0) * layer_costs(cost, cost.shape.kind_of(last_layer)).forward;
-  const PackCost rest = forward + skipped;
-  return {std::max(0.0, rest.per_pack),          std::max(0.0, rest.per_slice),
-          std::max(0.0, rest.per_token),         std::max(0.0, rest.per_pair),
-          std::max(0.0, rest.per_prefix_token),  std::max(0.0, rest.per_window_pair),
-          std::max(0.0, rest.per_window_prefix), rest.window,
-          std::max(0.0, rest.per_missing_row)};
-}
-
-/// The times of a stage under autograd.
-std::vector<Nanos> autograd_times(const RecomputingCosts& cost, const StageLayout& layout,
-                                  StageId stage, Pass pass, const std::vector<PackSums>& packs,
-                                  const AutogradPacks& how, double speed) {
-  const bool forward = pass == Pass::kForward;
-  const bool keeps = keeps_graphs(cost, layout, stage);
-  const PackCost kept = stage_cost(cost, layout, stage, pass);
-  PackCost again =
-      keeps ? stage_cost(with_recompute(static_cast<const Costs&>(cost), Recompute::kFull), layout,
-                         stage, pass)
-            : kept;
-  const bool last = stage.value() == layout.stages() - 1;
-  if (forward && last) again = cut_short(cost, layout, again);
-  std::vector<Nanos> times;
-  for (std::size_t p = 0; p < packs.size(); ++p) {
-    const bool with_graph = keeps && (forward ? how.kept_forward : how.kept_backward)[p];
-    const bool skipped = forward && last && !with_graph && !how.feeds[p];
-    times.push_back(skipped ? Nanos(0) : time_of((with_graph ? kept : again) / speed, packs[p]));
-  }
-  return times;
-}
-
-std::vector<Nanos> stage_times(const RecomputingCosts& cost, const StageLayout& layout,
-                               StageId stage, Pass pass, const std::vector<PackSums>& packs,
-                               const Replication& replication) {
-  const double speed = speed_of(replication, layout.placement.rank_of(stage));
+std::vector<Nanos> stage_times(const BoundStages& bound, StageId stage, Pass pass,
+                               const std::vector<PackSums>& packs, double speed) {
   // Layers run while the next one's weights and the last one's gradients travel.
-  const Nanos travelling =
-      rounded(shared_state_traffic(cost, layout, stage, replication.replicas, pass));
+  const Nanos travelling = rounded(
+      shared_state_traffic(bound.cost, bound.layout, stage, bound.replication.replicas, pass));
   std::vector<Nanos> times;
   times.reserve(packs.size());
   const auto cost_of = [&](std::int32_t replicas) {
-    return stage_cost(cost, layout, stage, pass, replicas) / speed;
+    return stage_cost(bound, stage, pass, replicas) / speed;
   };
   PackCost own = cost_of(1);
   std::int32_t replicas = 1;
   for (const PackSums& pack : packs) {
     if (!pack.zones.empty()) {
-      const double moving = row_move_time(cost, layout, stage, pass, pack.moves) / speed;
+      const double moving =
+          row_move_time(bound.cost, bound.layout, stage, pass, pack.moves) / speed;
       times.push_back(std::max(time_of_zones(cost_of, pack, moving), travelling));
       continue;
     }
@@ -259,11 +122,9 @@ std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, St
 }
 
 /// The times of pass E, H or G, by pack. The slowest rank of the pipeline sets the pace.
-std::vector<Nanos> joint_times(const Costs& cost, const StageLayout& layout, Pass pass,
-                               const std::vector<PackSums>& packs, const Replication& replication) {
-  const EdgeTime joint = vocabulary_time(cost, layout, pass);
-  double slowest = 1;
-  if (!replication.speed.empty()) slowest = std::ranges::min(replication.speed);
+std::vector<Nanos> joint_times(const BoundStages& bound, Pass pass,
+                               const std::vector<PackSums>& packs, double slowest) {
+  const EdgeTime joint = vocabulary_time(bound, pass);
   std::vector<Nanos> times;
   times.reserve(packs.size());
   for (const PackSums& pack : packs)
@@ -280,34 +141,6 @@ std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>
     times.push_back(
         rounded(cost.transfer_latency + cost.transfer_per_byte * token_bytes * pack.rows));
   return times;
-}
-
-/// The time of torch's ring over the replicas. In each of replicas − 1 steps, a rank passes one
-/// share of `bytes` on.
-double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
-  return (replicas - 1) *
-         (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
-}
-
-/// Under autograd every replica has all gradients of its stages, and updates all parameters. Tied
-/// parameters have a gradient on the first and one on the last stage.
-void add_plain_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
-                        std::int32_t rank, const Replication& replication) {
-  double parameters = 0;
-  for (const StageId stage : layout.placement.stages_of(rank))
-    parameters += static_cast<double>(stage_parameters(cost.shape, layout, stage));
-  const double gradient = cost.autograd->state.gradients;
-  const bool edge = rank == 0 || rank == layout.ranks() - 1;
-  const double tied = edge && layout.stages() > 1 && cost.shape.edges
-                          ? static_cast<double>(cost.shape.edges->shared)
-                          : 0;
-  const double exchanged =
-      tied > 0 ? cost.transfer_latency + cost.transfer_per_byte * gradient * tied : 0;
-  // An all-reduce is a ring that sums and a ring that hands out.
-  times.reduce.push_back(
-      rounded(2 * ring_time(cost, parameters * gradient, replication.replicas) + exchanged));
-  times.step_end.push_back(
-      rounded(cost.optimizer_per_parameter * parameters / speed_of(replication, rank)));
 }
 
 /// Nanoseconds of the last pack; 0 without packs.
@@ -334,15 +167,19 @@ bool sends_nothing_last(const StageLayout& layout, const PackPlan& packs) {
          packs.backward.back().replicas == 1;
 }
 
-void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout,
-                  const PackPlan& packs, const Replication& replication) {
+}  // namespace
+
+double PackFlowStages::least_reduction(double longest_last_action) const {
+  return reduction_after(cost, layout, StageId(std::int32_t{0}), replication.replicas,
+                         longest_last_action);
+}
+
+void PackFlowStages::add_step_end(TaskTimes& times, const PackPlan& packs,
+                                  ReplicaId replica) const {
+  const std::int32_t replicas = replication.replicas;
   for (std::int32_t r = 0; r < layout.ranks(); ++r) {
     const StageId first = layout.placement.stage(r, 0);
-    if (cost.autograd) {
-      add_plain_step_end(times, cost, layout, r, replication);
-      continue;
-    }
-    const std::int32_t replicas = replication.replicas;
+    const double speed = replication.speed_of(replica, r);
     const double others = other_reductions(cost, layout, r, replicas);
     const auto left_after = [&](const std::vector<Nanos>& actions) {
       return rounded(reduction_after(cost, layout, first, replicas, last_of(actions), others));
@@ -355,14 +192,29 @@ void add_step_end(TaskTimes& times, const Costs& cost, const StageLayout& layout
     double end = 0;
     for (const StageId stage : layout.placement.stages_of(r)) {
       const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
-      end += cost.optimizer_per_parameter * parameters / replicas / speed_of(replication, r) +
+      end += cost.optimizer_per_parameter * parameters / replicas / speed +
              parameter_gathering(cost, layout, stage, replicas);
     }
     times.step_end.push_back(rounded(end));
   }
 }
 
-}  // namespace
+void PackFlowStages::add_passes(TaskTimes& times, const SummedPacks& packs,
+                                ReplicaId replica) const {
+  for (std::int32_t s = 0; s < layout.stages(); ++s) {
+    const StageId stage(s);
+    const double speed = replication.speed_of(replica, layout.placement.rank_of(stage));
+    times.forward.push_back(stage_times(*this, stage, Pass::kForward, packs.forward, speed));
+    times.backward.push_back(stage_times(*this, stage, Pass::kBackward, packs.backward, speed));
+    if (!splits_backward()) continue;
+    const std::vector<Nanos>& whole = times.backward.back();
+    times.weight_gradient.push_back(
+        weight_times(cost, layout, stage, packs.backward, whole, speed));
+    times.input_gradient.push_back(whole);
+    for (std::size_t b = 0; b < whole.size(); ++b)
+      times.input_gradient.back()[b] -= times.weight_gradient.back()[b];
+  }
+}
 
 std::int64_t stage_parameters(const Decoder& shape, const StageLayout& layout, StageId stage) {
   const bool first = stage.value() == 0;
@@ -389,56 +241,35 @@ std::int64_t stage_parameters(const Decoder& shape, const StageLayout& layout, S
   return count;
 }
 
-EdgeTime stage_weight_gradient(const Costs& cost, const StageLayout& layout, StageId stage) {
-  const auto layers = kinds_of_stage(cost.shape, layout, stage);
+EdgeTime StageTable::weight_gradient(StageId stage) const {
+  const auto layers = kinds_of_stage(bound_->cost.shape, layout(), stage);
   EdgeTime time;
   for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-    const EdgeTime& layer = layer_costs(cost, kind).weight_gradient;
+    const EdgeTime& layer = layer_costs(bound_->cost, kind).weight_gradient;
     time.per_pack += static_cast<double>(layers[kind]) * layer.per_pack;
     time.per_token += static_cast<double>(layers[kind]) * layer.per_token;
   }
   return time;
 }
 
-TaskTimes task_times(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                     const Replication& replication) {
-  SLIMPACK_CHECK(replication.speed.empty() ||
-                 replication.speed.size() == static_cast<std::size_t>(layout.ranks()));
-  const NodePlacement placement{cost.ranks_per_node, cost.tp, layout.ranks(), replication.replicas};
-  const std::vector<PackSums> forward = sums_of(packs.forward, window_of(cost), placement);
-  const std::vector<PackSums> backward = sums_of(packs.backward, window_of(cost), placement);
+TaskTimes StageTable::times(const PackPlan& packs, ReplicaId replica) const {
+  const Tokens window = window_of(bound_->cost);
+  const SummedPacks summed{packs, sums_of(packs.forward, window, placement()),
+                           sums_of(packs.backward, window, placement())};
   TaskTimes times;
-  const std::optional<AutogradPacks> autograd =
-      cost.autograd ? std::optional<AutogradPacks>(packs) : std::nullopt;
-  for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const double speed = speed_of(replication, layout.placement.rank_of(StageId(s)));
-    if (autograd) {
-      times.forward.push_back(
-          autograd_times(cost, layout, StageId(s), Pass::kForward, forward, *autograd, speed));
-      times.backward.push_back(
-          autograd_times(cost, layout, StageId(s), Pass::kBackward, backward, *autograd, speed));
-      continue;
-    }
-    times.forward.push_back(
-        stage_times(cost, layout, StageId(s), Pass::kForward, forward, replication));
-    times.backward.push_back(
-        stage_times(cost, layout, StageId(s), Pass::kBackward, backward, replication));
-    if (cost.weight_gradient != EdgeTime()) {
-      times.weight_gradient.push_back(
-          weight_times(cost, layout, StageId(s), backward, times.backward.back(), speed));
-      times.input_gradient.push_back(times.backward.back());
-      for (std::size_t b = 0; b < backward.size(); ++b)
-        times.input_gradient.back()[b] -= times.weight_gradient.back()[b];
-    }
-  }
-  if (layout.spread_vocabulary)
+  bound_->add_passes(times, summed, replica);
+  if (layout().spread_vocabulary) {
+    double slowest = std::numeric_limits<double>::infinity();
+    for (std::int32_t r = 0; r < layout().ranks(); ++r)
+      slowest = std::min(slowest, replication().speed_of(replica, r));
     for (const Pass pass : kJointPasses)
       times.joint[joint_index(pass)] = joint_times(
-          cost, layout, pass, runs_forward_packs(pass) ? forward : backward, replication);
-  times.forward_transfer = transfer_times(cost, forward);
-  times.backward_transfer = transfer_times(cost, backward);
-  add_step_end(times, cost, layout, packs, replication);
-  require_countable(times, cost, replication.replicas);
+          *bound_, pass, runs_forward_packs(pass) ? summed.forward : summed.backward, slowest);
+  }
+  times.forward_transfer = transfer_times(bound_->cost, summed.forward);
+  times.backward_transfer = transfer_times(bound_->cost, summed.backward);
+  bound_->add_step_end(times, packs, replica);
+  require_countable(times, bound_->cost, replication().replicas);
   return times;
 }
 

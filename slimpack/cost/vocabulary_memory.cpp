@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "slimpack/cost/head_block.h"
 #include "slimpack/cost/layer_transients.h"
-#include "slimpack/cost/memory_model.h"
 
 namespace slimpack {
 

@@ -4,7 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "slimpack/cost/abilities.h"
 #include "slimpack/job/configured_job.h"
+#include "slimpack/planner/baseline_search.h"
 
 namespace slimpack {
 namespace {
@@ -20,7 +22,8 @@ std::vector<StageLayout> layouts_to_try(const RunConfig& config, const Costs& co
   std::vector<std::int32_t> numbers{p.stages_per_rank};
   if (p.chooses_stages) numbers.assign(std::begin(kStagesPerRank), std::end(kStagesPerRank));
   std::vector<bool> spreads{p.spread_vocabulary};
-  if (p.chooses_vocabulary && p.pp > 1 && !cost.autograd) spreads = {false, true};
+  if (p.chooses_vocabulary && p.pp > 1 && abilities(cost).spreads_vocabulary)
+    spreads = {false, true};
   std::vector<StageLayout> layouts;
   for (const std::int32_t stages : numbers)
     if (!p.chooses_stages || stages == 1 ||
@@ -33,6 +36,9 @@ std::vector<StageLayout> layouts_to_try(const RunConfig& config, const Costs& co
 StageLayout chosen_layout(const RunConfig& config, const Costs& cost,
                           const SequenceLengths& lengths, const Choices& choices) {
   std::vector<StageLayout> layouts = layouts_to_try(config, cost, lengths);
+  if (config.parallel.chooses_stages && !interleaves(choices.planner))
+    std::erase_if(layouts,
+                  [](const StageLayout& layout) { return layout.placement.stages_per_rank() > 1; });
   std::size_t best = 0;
   std::optional<Nanos> shortest;
   for (std::size_t i = 0; layouts.size() > 1 && i < layouts.size(); ++i) {

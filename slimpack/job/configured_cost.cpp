@@ -5,6 +5,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
+#include "slimpack/cost/abilities.h"
 
 namespace slimpack {
 
@@ -27,7 +28,8 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
     Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
-    if (cost.autograd && !shape.edges)
+    const Abilities able = abilities(cost);
+    if (able.own_layers && !shape.edges)
       invalid_input(
           "{}: measured by slimpack.torch.profile for slimpack.torch.pipeline, which runs the "
           "model's own layers; train with that, or measure with 'slimpack profile'",
@@ -43,7 +45,7 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
       invalid_input(
           "{}: measured with tp {}, parallel.tp is {}; profile again or change parallel.tp", name,
           cost.tp, config.parallel.tp);
-    if (cost.autograd && config.parallel.zero != 1)
+    if (!able.shares_state && config.parallel.zero != 1)
       invalid_input(
           "parallel.zero is {}, but {} was measured for slimpack.torch.pipeline, whose replicas "
           "share nothing out; use 1",

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "slimpack/cost/abilities.h"
 #include "slimpack/planner/activation_budget.h"
 #include "slimpack/planner/rank_speeds.h"
 #include "slimpack/planner/require_sensible.h"
@@ -64,8 +65,9 @@ Choices configured_choices(const RunConfig& config, const Costs& cost) {
 }
 
 std::vector<Recompute> allowed_recomputations(const RunConfig& config, const Costs& cost) {
-  const bool any = !config.plan.recompute || (cost.autograd && !config.plan.recompute_given);
-  return any ? known_recomputations(cost) : std::vector<Recompute>{*config.plan.recompute};
+  const Abilities able = abilities(cost);
+  const bool any = !config.plan.recompute || (able.own_layers && !config.plan.recompute_given);
+  return any ? able.recomputations : std::vector<Recompute>{*config.plan.recompute};
 }
 
 JobDoesNotFit refused(const RunConfig& config, const DoesNotFit& why) {

@@ -9,6 +9,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/job/configured_model.h"
 
@@ -59,7 +60,7 @@ std::optional<PlannableModel> model_of(const RunConfig& config, std::optional<st
   if (config.cost.file.empty()) return std::nullopt;
   const std::string name = config.cost.file.string();
   Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
-  if (!cost.autograd) return std::nullopt;
+  if (!abilities(cost).own_layers) return std::nullopt;
   const std::string origin = config.model.config.string();
   if (!text) text = read_file(config.model.config, "model configuration", kMaxConfigBytes);
   const json asked = parse_json(*text, origin);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "slimpack/cost/abilities.h"
 #include "slimpack/job/chosen_layout.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
@@ -23,7 +24,7 @@ StepPlanning planning_of(const RunConfig& config, PlannableModel model, std::str
 StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
   const ParallelConfig& p = config.parallel;
   StageLayout usual = chosen_layout(config, cost, lengths, choices);
-  if (!cost.autograd) return usual;
+  if (!abilities(cost).leaves_forwards) return usual;
   StageLayout light = balanced_layout(cost, lengths, p.pp, usual.placement.stages_per_rank(), false,
                                       LastStage::kBackwardAlone);
   if (light == usual) return usual;

@@ -8,7 +8,7 @@
 
 #include "slimpack/base/human.h"
 #include "slimpack/cost/known_error.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/planner/planner.h"
 
 namespace slimpack {
@@ -43,8 +43,9 @@ std::optional<ActivationBudget> activation_budget(const Costs& cost, const Stage
                                               .stages = layout.ranks(),
                                               .replicas = replicas},
                                 .most_merged = most_merged});
+  const StageTable table = stage_table(cost, layout, {}, {replicas, {}});
   for (std::int32_t r = 0; r < layout.ranks(); ++r) {
-    const Bytes states = model_state_bytes(cost, layout, r, replicas);
+    const Bytes states = table.state(r).total();
     if (states <= budget.states) continue;
     budget.states = states;
     budget.rank = r;

@@ -7,29 +7,21 @@
 
 namespace slimpack {
 
-RecomputingCosts with_free_sharing(RecomputingCosts cost) {
-  const auto share = [](LayerCosts& layer) { layer.merge.assign(layer.merge.size(), {}); };
-  share(cost);
-  for (LayerCosts& kind : cost.more_kinds) share(kind);
-  return cost;
-}
-
-BaselineBounds::BaselineBounds(const Job& job, const SequenceLengths& lengths,
-                               const RecomputingCosts& cost, std::int32_t most_merged)
-    : job_(job), lengths_(lengths), cost_(cost) {
-  job_.memory_cap.reset();
-  for (std::int32_t s = 0; s < job.layout.stages(); ++s) {
-    const auto rank = static_cast<std::size_t>(job.layout.placement.rank_of(StageId(s)));
-    fastest_.push_back(job.speed.empty() ? 1.0 : 0.0);
-    for (const auto& replica : job.speed)
-      fastest_.back() = std::max(fastest_.back(), replica[rank]);
+BaselineBounds::BaselineBounds(const StageTable& table, const SequenceLengths& lengths,
+                               std::int32_t most_merged)
+    : table_(table), lengths_(lengths) {
+  const auto& speed = table.replication().speed;
+  for (std::int32_t s = 0; s < table.layout().stages(); ++s) {
+    const auto rank = static_cast<std::size_t>(table.layout().placement.rank_of(StageId(s)));
+    fastest_.push_back(speed.empty() ? 1.0 : 0.0);
+    for (const auto& replica : speed) fastest_.back() = std::max(fastest_.back(), replica[rank]);
   }
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  whole_ = step_lower_bound(job_, lengths, cost, {1, longest});
-  rest_ = whole_ - step_actions_bound(job_, lengths, cost, {1, longest});
-  cut_ = step_lower_bound(job_, lengths, cost, {1, Tokens(1)});
-  merged_ = step_lower_bound(job_, lengths, cost, {most_merged, longest});
-  remapped_ = step_lower_bound(job_, lengths, with_free_sharing(cost), {most_merged, longest});
+  whole_ = step_lower_bound(table, lengths, {1, longest});
+  rest_ = whole_ - step_actions_bound(table, lengths, {1, longest});
+  cut_ = step_lower_bound(table, lengths, {1, Tokens(1)});
+  merged_ = step_lower_bound(table, lengths, {most_merged, longest});
+  remapped_ = step_lower_bound(table.with_free_sharing(), lengths, {most_merged, longest});
 }
 
 Nanos BaselineBounds::of_kind(const Baseline& baseline) const {
@@ -90,10 +82,9 @@ const BaselineBounds::GroupWorks& BaselineBounds::works(std::int32_t group) {
 }
 
 BaselineBounds::GroupWorks BaselineBounds::worked_out(std::int32_t group) const {
-  const std::int32_t last = job_.layout.stages() - 1;
+  const std::int32_t last = table_.layout().stages() - 1;
   const auto on = [&](std::int32_t s, Pass pass) {
-    return stage_cost(cost_, job_.layout, StageId(s), pass, group) /
-           fastest_[static_cast<std::size_t>(s)];
+    return table_.stage(StageId(s), pass, group) / fastest_[static_cast<std::size_t>(s)];
   };
   PackCost in, out;
   for (std::int32_t s = 0; s < last; ++s) {
@@ -103,7 +94,7 @@ BaselineBounds::GroupWorks BaselineBounds::worked_out(std::int32_t group) const 
   const PackCost first = on(0, Pass::kForward) + on(0, Pass::kBackward);
   const PackCost both = on(last, Pass::kForward) + on(last, Pass::kBackward);
   PackCost back = on(last, Pass::kBackward);
-  const EdgeTime weights = stage_weight_gradient(cost_, job_.layout, StageId(last));
+  const EdgeTime weights = table_.weight_gradient(StageId(last));
   const double speed = fastest_.back();
   back.per_pack = std::max(0.0, back.per_pack - weights.per_pack / speed);
   back.per_token = std::max(0.0, back.per_token - weights.per_token / group / speed);

@@ -9,27 +9,21 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/baselines/baseline.h"
-#include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/job.h"
+#include "slimpack/cost/stage_table.h"
 
 namespace slimpack {
-
-/// Costs by which bounds hold for plans that move rows, too: replicas share MicroPacks at no cost.
-/// A sequence's rows and its attention are then divided among as many as the plan divides either.
-[[nodiscard]] RecomputingCosts with_free_sharing(RecomputingCosts cost);
 
 struct ShareBound {
   Nanos makespan;
   std::size_t heaviest = 0;  ///< the share that says so
 };
 
-/// Keeps references to lengths and costs. `cost`: of the cheapest recomputation. Makespans, with
+/// Keeps a reference to the lengths. `table`: of the cheapest recomputation. Makespans, with
 /// reduction and optimizer, whatever memory the ranks have.
 class BaselineBounds {
  public:
   /// `most_merged`: the most replicas that a baseline may let share a pack.
-  BaselineBounds(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
-                 std::int32_t most_merged);
+  BaselineBounds(const StageTable& table, const SequenceLengths& lengths, std::int32_t most_merged);
 
   /// No step of the baseline is shorter. Cost: none, once it is known.
   [[nodiscard]] Nanos of_kind(const Baseline& baseline) const;
@@ -70,9 +64,8 @@ class BaselineBounds {
   [[nodiscard]] double slices_more(const std::vector<SequenceId>& pack, std::int32_t slices) const;
   [[nodiscard]] Nanos bound(double nanoseconds, std::size_t actions) const;
 
-  Job job_;  ///< without a memory cap
+  StageTable table_;
   const SequenceLengths& lengths_;
-  const RecomputingCosts& cost_;
   std::vector<double> fastest_;            ///< by stage
   Nanos whole_, cut_, merged_, remapped_;  ///< of kinds
   Nanos rest_;                             ///< reduction and optimizer

@@ -64,15 +64,15 @@ std::vector<PackPlan> tried_orders(const PackPlan& packs, const TaskTimes& times
 /// DynaPipe's choice: of all orders the one whose schedule is the shortest. Puts the packs into it.
 class CyclicOrder {
  public:
-  CyclicOrder(const RecomputingCosts& cost, const std::optional<Bytes>& cap, bool every_limit)
-      : cost_(cost), cap_(cap), every_limit_(every_limit) {}
+  CyclicOrder(const StageTable& table, const std::optional<Bytes>& cap, bool every_limit)
+      : table_(table), cap_(cap), every_limit_(every_limit) {}
 
   Schedule choose(RatedPlan& step, ReplicaId replica) {
     PackPlan& packs = step.plan.replicas[replica.index()].packs;
-    const TaskTimes times = costed_replica(step, cost_, replica).times;
+    const TaskTimes times = costed_replica(step, table_, replica).times;
     for (const PackPlan& order : tried_orders(packs, times)) {
       packs = order;
-      rate(costed_replica(step, cost_, replica), order);
+      rate(costed_replica(step, table_, replica), order);
     }
     packs = std::move(best_packs_);
     return std::move(best_);
@@ -128,7 +128,7 @@ class CyclicOrder {
     best_makespan_ = makespan;
   }
 
-  const RecomputingCosts& cost_;
+  const StageTable& table_;
   const std::optional<Bytes>& cap_;
   bool every_limit_;
   Schedule best_;
@@ -156,32 +156,32 @@ Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   return made.split && !two_ahead ? split_backwards(order) : order;
 }
 
-RatedPlan unordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost) {
+RatedPlan unordered_step(const BaselinePlan& made, const StageTable& table) {
   RatedPlan step;
   step.plan = made.plan;
-  step.speed = job.speed;
-  step.plan.recompute = cost.recompute;
+  step.speed = table.replication().speed;
+  step.plan.recompute = table.recompute();
   return step;
 }
 
-void order_next(RatedPlan& step, const BaselinePlan& made, const Job& job,
-                const RecomputingCosts& cost, std::size_t few_packs) {
+void order_next(RatedPlan& step, const BaselinePlan& made, const std::optional<Bytes>& memory_cap,
+                const StageTable& table, std::size_t few_packs) {
   const std::size_t r = step.schedules.size();
   if (made.discipline == Discipline::kCyclic) {
-    const bool every_limit =
-        job.replicas == 1 && step.plan.replicas[r].packs.forward.size() <= few_packs;
+    const bool every_limit = table.replication().replicas == 1 &&
+                             step.plan.replicas[r].packs.forward.size() <= few_packs;
     step.schedules.push_back(
-        CyclicOrder(cost, job.memory_cap, every_limit).choose(step, ReplicaId(r)));
+        CyclicOrder(table, memory_cap, every_limit).choose(step, ReplicaId(r)));
   } else {
     step.schedules.push_back(fixed_order(made, r));
   }
 }
 
-RatedPlan ordered_step(const BaselinePlan& made, const Job& job, const RecomputingCosts& cost,
-                       std::size_t few_packs) {
-  RatedPlan step = unordered_step(made, job, cost);
+RatedPlan ordered_step(const BaselinePlan& made, const std::optional<Bytes>& memory_cap,
+                       const StageTable& table, std::size_t few_packs) {
+  RatedPlan step = unordered_step(made, table);
   while (step.schedules.size() < step.plan.replicas.size())
-    order_next(step, made, job, cost, few_packs);
+    order_next(step, made, memory_cap, table, few_packs);
   put_vocabulary_in(step);
   return step;
 }

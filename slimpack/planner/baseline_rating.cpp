@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/order_bound.h"
@@ -20,47 +19,47 @@ namespace {
 constexpr std::size_t kFewPacks = 32;
 
 /// Bytes that the longest sequence keeps on the fullest rank.
-Bytes kept(const BaselineQuestion& question, const RecomputingCosts& cost) {
+Bytes kept(const BaselineQuestion& question, const StageTable& table) {
   const Tokens longest = *std::ranges::max_element(question.lengths);
   Bytes most;
-  for (std::int32_t r = 0; r < question.job.layout.ranks(); ++r)
-    most = std::max(most, sequence_bytes(cost, question.job.layout, r, longest));
+  for (std::int32_t r = 0; r < table.layout().ranks(); ++r)
+    most = std::max(most, table.sequence_bytes(r, longest));
   return most;
 }
 
-std::vector<RecomputingCosts> every_cost(const BaselineQuestion& question, bool mixed) {
-  std::vector<RecomputingCosts> costs;
+std::vector<StageTable> every_table(const BaselineQuestion& question, bool mixed) {
+  std::vector<StageTable> tables;
   for (const RecomputeChoice& choice : question.recomputations)
-    if (mixed || !choice.mixed) costs.push_back(with_recompute(question.cost, choice.recompute));
-  return costs;
+    if (mixed || !choice.mixed)
+      tables.push_back(stage_table(question.cost, question.job, choice.recompute));
+  return tables;
 }
 
 /// Without those that take longer than another one and keep as much.
-std::vector<RecomputingCosts> leaner_and_leaner(const BaselineQuestion& question,
-                                                const std::vector<RecomputingCosts>& every) {
-  std::vector<RecomputingCosts> costs;
+std::vector<StageTable> leaner_and_leaner(const BaselineQuestion& question,
+                                          const std::vector<StageTable>& every) {
+  std::vector<StageTable> tables;
   Bytes least;
-  for (const RecomputingCosts& cost : every) {
-    const Bytes bytes = kept(question, cost);
-    if (!costs.empty() && bytes >= least) continue;
+  for (const StageTable& table : every) {
+    const Bytes bytes = kept(question, table);
+    if (!tables.empty() && bytes >= least) continue;
     least = bytes;
-    costs.push_back(cost);
+    tables.push_back(table);
   }
-  return costs;
+  return tables;
 }
 
 }  // namespace
 
 BaselineRating::BaselineRating(const BaselineQuestion& question)
     : question_(question),
-      cheapest_(cheapest_cost(question.cost, question.choices.recompute)),
-      every_uniform_(every_cost(question, false)),
-      every_mixed_(every_cost(question, true)),
+      cheapest_(cheapest_table(question.cost, question.job, question.choices.recompute)),
+      every_uniform_(every_table(question, false)),
+      every_mixed_(every_table(question, true)),
       uniform_(leaner_and_leaner(question, every_uniform_)),
       mixed_(leaner_and_leaner(question, every_mixed_)),
       best_(question.below) {
-  quickest_first_ =
-      !question.cost.autograd && cheapest_.recompute == question.recomputations.front().recompute;
+  quickest_first_ = cheapest_ == every_mixed_.front();
 }
 
 void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
@@ -87,9 +86,8 @@ bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
 }
 
 bool BaselineRating::order_has_chance(const Schedule& order, const StepPlan& plan,
-                                      std::size_t replica, const RecomputingCosts& cost) const {
-  const TaskTimes times = task_times(cost, plan.layout, plan.replicas[replica].packs,
-                                     replication_of(question_.job, ReplicaId(replica)));
+                                      std::size_t replica, const StageTable& table) const {
+  const TaskTimes times = table.times(plan.replicas[replica].packs, ReplicaId(replica));
   return has_chance(order_bound(order, times));
 }
 
@@ -113,14 +111,14 @@ bool BaselineRating::fits(const Rated& rated) const {
 /// Where a step is known, that needs no bisection: only what keeps the cap is of use.
 void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
                                 const BaselinePlan& made, Attention attention) {
-  const std::vector<RecomputingCosts>& costs = baseline.mixes ? mixed_ : uniform_;
-  RatedPlan step = ordered_step(made, question_.job, costs.front());
-  if (attention == Attention::kOwn && hopeless(step, costs.front())) {
+  const std::vector<StageTable>& tables = baseline.mixes ? mixed_ : uniform_;
+  RatedPlan step = ordered_step(made, question_.job.memory_cap, tables.front());
+  if (attention == Attention::kOwn && hopeless(step, tables.front())) {
     rate_every_recomputation(baseline, tuning, std::move(step), attention);
     return;
   }
   const auto with = [&](std::size_t i) {
-    step.plan.recompute = costs[i].recompute;
+    step.plan.recompute = tables[i].recompute();
     Rated out = simulated(step, attention);
     if (i > 0) measure(out);
     return out;
@@ -129,9 +127,9 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
   if (quickest_first_ && !has_chance(found.step.prediction.makespan)) return;
   measure(found);
   const bool quickest_fits = quickest_first_ && fits(found);
-  if (!fits(found) && costs.size() > 1) {
+  if (!fits(found) && tables.size() > 1) {
     std::size_t too_large = 0;
-    std::size_t last = costs.size() - 1;
+    std::size_t last = tables.size() - 1;
     found = with(last);
     while (fits(found) && last - too_large > 1) {
       const std::size_t middle = too_large + (last - too_large) / 2;
@@ -148,23 +146,23 @@ void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
   if (!quickest_fits) rate_every_recomputation(baseline, tuning, std::move(step), attention);
 }
 
-bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cost,
+bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table,
                               std::size_t replica) const {
   if (!best_) return false;
   const Schedule& order = step.schedules[replica];
   // Bytes take longer to count than times.
-  if (!order_has_chance(order, step.plan, replica, cost)) return true;
+  if (!order_has_chance(order, step.plan, replica, table)) return true;
   const std::optional<Bytes>& cap = question_.job.memory_cap;
   if (!cap) return false;
-  const ReplicaPacks packs = costed_replica(step, cost, ReplicaId(replica));
+  const ReplicaPacks packs = costed_replica(step, table, ReplicaId(replica));
   return largest_need(schedule_memory(packs.packs, order, packs.bytes)).bytes > *cap;
 }
 
-bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cost) {
+bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table) {
   const std::size_t count = step.plan.replicas.size();
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t r = (asked_first_ + i) % count;
-    if (!hopeless(step, cost, r)) continue;
+    if (!hopeless(step, table, r)) continue;
     asked_first_ = r;
     return true;
   }
@@ -176,9 +174,9 @@ bool BaselineRating::hopeless(const RatedPlan& step, const RecomputingCosts& cos
 /// step.
 void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
                                               RatedPlan step, Attention attention) {
-  for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
-    if (attention == Attention::kOwn && hopeless(step, cost)) continue;
-    step.plan.recompute = cost.recompute;
+  for (const StageTable& table : baseline.mixes ? every_mixed_ : every_uniform_) {
+    if (attention == Attention::kOwn && hopeless(step, table)) continue;
+    step.plan.recompute = table.recompute();
     Rated other = simulated(step, attention);
     measure(other);
     keep(baseline, tuning, std::move(other));
@@ -187,11 +185,11 @@ void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tu
 
 /// Gives up at the first replica that says that the step is of no use.
 std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
-                                                     const RecomputingCosts& cost) const {
-  RatedPlan step = unordered_step(made, question_.job, cost);
+                                                     const StageTable& table) const {
+  RatedPlan step = unordered_step(made, table);
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    order_next(step, made, question_.job, cost, kFewPacks);
-    if (hopeless(step, cost, r)) return std::nullopt;
+    order_next(step, made, question_.job.memory_cap, table, kFewPacks);
+    if (hopeless(step, table, r)) return std::nullopt;
   }
   put_vocabulary_in(step);
   return step;
@@ -200,8 +198,8 @@ std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
 /// Under another recomputation another order may be the best.
 void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
                                  const BaselinePlan& made) {
-  for (const RecomputingCosts& cost : baseline.mixes ? every_mixed_ : every_uniform_) {
-    std::optional<RatedPlan> step = cyclic_step(made, cost);
+  for (const StageTable& table : baseline.mixes ? every_mixed_ : every_uniform_) {
+    std::optional<RatedPlan> step = cyclic_step(made, table);
     if (!step) continue;
     Rated found = simulated(std::move(*step));
     measure(found);

@@ -16,8 +16,8 @@ class BaselineRating {
  public:
   explicit BaselineRating(const BaselineQuestion& question);
 
-  /// Costs that are no higher than those of any recomputation.
-  [[nodiscard]] const RecomputingCosts& cheapest() const { return cheapest_; }
+  /// No recomputation costs less.
+  [[nodiscard]] const StageTable& cheapest() const { return cheapest_; }
   /// Whether a step that is no shorter than `bound` can be of use.
   [[nodiscard]] bool has_chance(Nanos bound) const { return !best_ || bound < *best_; }
 
@@ -41,22 +41,22 @@ class BaselineRating {
 
   /// Whether this order of a replica's packs leaves a chance with these costs.
   [[nodiscard]] bool order_has_chance(const Schedule& order, const StepPlan& plan,
-                                      std::size_t replica, const RecomputingCosts& cost) const;
+                                      std::size_t replica, const StageTable& table) const;
   /// Whether the ranks of a pipeline exchange attention.
   enum class Attention : std::uint8_t { kOwn, kExchanged };
   void rate_fixed(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made,
                   Attention attention);
   /// Whether a replica by itself says that the step is of no use with these costs: by its order or
   /// by its memory. False as long as no step is known.
-  [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost,
+  [[nodiscard]] bool hopeless(const RatedPlan& step, const StageTable& table,
                               std::size_t replica) const;
   /// Whether any replica by itself says that the step is of no use with these costs.
-  [[nodiscard]] bool hopeless(const RatedPlan& step, const RecomputingCosts& cost);
+  [[nodiscard]] bool hopeless(const RatedPlan& step, const StageTable& table);
   void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step,
                                 Attention attention);
   /// The step with its replicas in order; absent if hopeless.
   [[nodiscard]] std::optional<RatedPlan> cyclic_step(const BaselinePlan& made,
-                                                     const RecomputingCosts& cost) const;
+                                                     const StageTable& table) const;
   void rate_cyclic(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
   [[nodiscard]] Rated simulated(RatedPlan step, Attention attention = Attention::kOwn) const;
   void measure(Rated& rated) const;
@@ -64,12 +64,12 @@ class BaselineRating {
   void keep(const Baseline& baseline, const Tuning& tuning, Rated rated);
 
   const BaselineQuestion& question_;
-  RecomputingCosts cheapest_;
+  StageTable cheapest_;
   bool quickest_first_ = true;  ///< no recomputation is quicker than the first in any action
-  std::vector<RecomputingCosts> every_uniform_, every_mixed_;
-  std::vector<RecomputingCosts> uniform_, mixed_;  ///< longer and longer, keeping less and less
-  std::optional<Nanos> best_;                      ///< only what is shorter is of use
-  std::size_t asked_first_ = 0;                    ///< the replica that said so last
+  std::vector<StageTable> every_uniform_, every_mixed_;
+  std::vector<StageTable> uniform_, mixed_;  ///< longer and longer, keeping less and less
+  std::optional<Nanos> best_;                ///< only what is shorter is of use
+  std::size_t asked_first_ = 0;              ///< the replica that said so last
   BaselineSearchResult result_;
 };
 

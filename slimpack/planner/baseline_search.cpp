@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "slimpack/base/error.h"
 #include "slimpack/baselines/makers.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/plan/paired_packs.h"
 #include "slimpack/planner/baseline_bounds.h"
 #include "slimpack/planner/baseline_rating.h"
@@ -47,9 +49,10 @@ class BaselineSearch {
  public:
   explicit BaselineSearch(const BaselineQuestion& question)
       : question_(question),
-        quickest_(with_recompute(question.cost, question.recomputations.front().recompute)),
+        quickest_(
+            stage_table(question.cost, question.job, question.recomputations.front().recompute)),
         rating_(question),
-        bounds_(question.job, question.lengths, rating_.cheapest(), question.most_merged) {}
+        bounds_(rating_.cheapest(), question.lengths, question.most_merged) {}
 
   BaselineSearchResult run() {
     for (const Baseline& baseline : question_.baselines) {
@@ -66,7 +69,7 @@ class BaselineSearch {
  private:
   /// Packs and shares are those of the quickest recomputation, whatever is recomputed in the end.
   [[nodiscard]] BaselineInput input(const Tuning& tuning) const {
-    return {question_.job, question_.lengths, quickest_, tuning};
+    return {quickest_, question_.job.context, question_.lengths, tuning};
   }
 
   void search_packs(const Baseline& baseline, Tunings tunings) {
@@ -108,12 +111,17 @@ class BaselineSearch {
   }
 
   const BaselineQuestion& question_;
-  RecomputingCosts quickest_;
+  StageTable quickest_;
   BaselineRating rating_;
   BaselineBounds bounds_;
 };
 
 }  // namespace
+
+bool interleaves(PlannerKind planner) {
+  if (planner == PlannerKind::kSlimpack || planner == PlannerKind::kPacked) return true;
+  return baseline_named(to_string(planner)).interleaves;
+}
 
 BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
                                const Choices& choices, const Costs& cost) {
@@ -131,8 +139,15 @@ BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
                                 const Choices& choices, const Costs& cost) {
   BaselineQuestion question = all_baselines(job, lengths, choices, cost);
   const Baseline& baseline = baseline_named(to_string(choices.planner));
+  const std::int32_t stages = job.layout.placement.stages_per_rank();
+  if (stages > 1 && !interleaves(choices.planner))
+    invalid_input(
+        "plan.planner is \"{}\", which runs one stage on each rank, but "
+        "parallel.stages_per_rank is {}; set it to 1 or choose another planner",
+        baseline.name, stages);
   question.baselines = std::span(&baseline, 1);
-  if (baseline.merges) question.most_merged = largest_group(job, cost);
+  if (baseline.merges)
+    question.most_merged = largest_group(job.replicas, abilities(cost).largest_merge);
   return question;
 }
 

@@ -40,8 +40,12 @@ struct BaselineQuestion {
 [[nodiscard]] BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
                                              const Choices& choices, const Costs& cost);
 
+/// Whether plans of the planner may have several stages a rank.
+[[nodiscard]] bool interleaves(PlannerKind planner);
+
 /// The baseline that choices.planner names, any but packed. It shares packs between as many
-/// replicas as the costs know.
+/// replicas as the costs know. Throws InvalidInput if the job has several stages a rank, and the
+/// baseline does not interleave.
 [[nodiscard]] BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
                                               const Choices& choices, const Costs& cost);
 

@@ -6,7 +6,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/baselines/makers.h"
-#include "slimpack/cost/exchange_costs.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/planner/baseline_bounds.h"
 #include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/exchange_planning.h"
@@ -21,15 +21,16 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
                     const Choices& choices, const Costs& known, bool tuned,
                     const std::function<void()>& tick) {
   require_sensible(job, lengths, choices, known);
-  require_packable(job, lengths);
+  require_packable(job.context, job.replicas, lengths);
   Costs cost = known;
   if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
+  const Abilities able = abilities(cost);
   BaselineQuestion question = all_baselines(job, lengths, choices, cost);
   question.baselines = std::span(&baseline, 1);
   question.tuned = tuned;
   question.tick = tick;
-  question.most_merged = largest_group(job, cost);
-  question.exchange_context = exchanges_attention(cost);
+  question.most_merged = largest_group(job.replicas, able.largest_merge);
+  question.exchange_context = able.exchanges_attention;
   if (!tuned)
     std::erase_if(question.recomputations, [](const RecomputeChoice& one) { return one.mixed; });
   BaselineSearchResult found = search_baselines(question);
@@ -37,13 +38,13 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
   const bool above_cap = !found.step;
   TunedStep out{found.step ? std::move(*found.step) : std::move(*found.leanest), found.tuning};
   out.step.baseline = {};
-  Job bounded = job;
-  if (above_cap) bounded.memory_cap.reset();  // a bound of plans that keep it holds of none above
+  CutLimits limits{std::max(choices.most_merged, most_merged(out.step.plan)),
+                   cut_unit(out.step.plan, choices.granularity), choices.recompute,
+                   choices.exchange_context || has_exchanges(out.step)};
+  // A bound of plans that keep the cap holds of none above it.
+  if (!above_cap) limits.memory_cap = job.memory_cap;
   out.step.lower_bound =
-      step_lower_bound(bounded, lengths, bounding_cost(out.step.plan, cost, choices),
-                       {std::max(choices.most_merged, most_merged(out.step.plan)),
-                        cut_unit(out.step.plan, choices.granularity), choices.recompute,
-                        choices.exchange_context || has_exchanges(out.step)});
+      step_lower_bound(bounding_table(out.step.plan, job, cost, choices), lengths, limits);
   return out;
 }
 
@@ -56,11 +57,12 @@ std::int32_t most_merged(const StepPlan& plan) {
   return most;
 }
 
-RecomputingCosts bounding_cost(const StepPlan& plan, const Costs& cost, const Choices& choices) {
-  RecomputingCosts cheapest = cheapest_cost(cost, choices.recompute);
+StageTable bounding_table(const StepPlan& plan, const Job& job, const Costs& cost,
+                          const Choices& choices) {
+  StageTable cheapest = cheapest_table(cost, job, choices.recompute);
   for (const ReplicaPlan& replica : plan.replicas)
     for (const MicroPack& pack : replica.packs.forward)
-      if (!pack.row_zones.empty()) return with_free_sharing(std::move(cheapest));
+      if (!pack.row_zones.empty()) return cheapest.with_free_sharing();
   return cheapest;
 }
 

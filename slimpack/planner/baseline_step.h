@@ -37,9 +37,9 @@ struct TunedStep {
 /// The most replicas that run a MicroPack together: the lower bound of the plan's step has to allow
 /// as many.
 [[nodiscard]] std::int32_t most_merged(const StepPlan& plan);
-/// The costs with the cheapest recomputation, by which the lower bound of the plan's step holds.
-[[nodiscard]] RecomputingCosts bounding_cost(const StepPlan& plan, const Costs& cost,
-                                             const Choices& choices);
+/// The table with the cheapest recomputation, by which the lower bound of the plan's step holds.
+[[nodiscard]] StageTable bounding_table(const StepPlan& plan, const Job& job, const Costs& cost,
+                                        const Choices& choices);
 /// The granularity of cuts that the lower bound of the plan's step has to allow: one token if the
 /// plan cuts any sequence.
 [[nodiscard]] Tokens cut_unit(const StepPlan& plan, Tokens granularity);

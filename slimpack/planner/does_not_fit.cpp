@@ -16,46 +16,46 @@ namespace slimpack {
 namespace {
 
 /// The least memory of a step of one sequence.
-Bytes single_need(const StepProblem& problem, Tokens length) {
+Bytes single_need(const Refused& refused, const StageTable& table, Tokens length) {
   const SequenceLengths lengths{length};
-  Job job = problem.job;
+  const Choices& choices = refused.choices;
+  Job job = refused.job;
   job.memory_cap = Bytes(0);
-  if (problem.choices.planner == PlannerKind::kPacked)
-    return step_need(ordered_step(baseline_plan(packed_baseline(), {job, lengths, problem.cost}),
-                                  job, problem.cost),
-                     problem.cost)
-        .bytes;
-  const bool ours = problem.choices.planner == PlannerKind::kSlimpack;
+  if (choices.planner == PlannerKind::kPacked) {
+    const BaselinePlan packed = baseline_plan(packed_baseline(), {table, job.context, lengths});
+    return step_need(ordered_step(packed, job.memory_cap, table), refused.cost).bytes;
+  }
+  const bool ours = choices.planner == PlannerKind::kSlimpack;
   BaselineQuestion others =
-      (ours ? all_baselines : named_baseline)(job, lengths, problem.choices, problem.cost);
-  others.recomputations = {{problem.cost.recompute, false}};
+      (ours ? all_baselines : named_baseline)(job, lengths, choices, refused.cost);
+  others.recomputations = {{refused.recompute, false}};
   const BaselineSearchResult found = search_baselines(others);
   if (!ours) return found.least_need->bytes;
-  const StepProblem single{job, lengths, problem.choices, problem.cost};
-  const Bytes searched = search_step(paced(single)).least_need.bytes;
+  const StepProblem single = paced({table, lengths, choices, job.memory_cap});
+  const Bytes searched = search_step({single}).least_need.bytes;
   return found.least_need ? std::min(searched, found.least_need->bytes) : searched;
-}
-
-bool fits_alone(const StepProblem& problem, Tokens length) {
-  return !never_fits(problem.job, {length}, problem.choices, problem.cost) &&
-         single_need(problem, length) <= *problem.job.memory_cap;
 }
 
 }  // namespace
 
-DoesNotFit refusal(const StepProblem& problem, const RankNeed& need) {
+DoesNotFit refusal(const Refused& refused, const RankNeed& need) {
+  const StageTable table = stage_table(refused.cost, refused.job, refused.recompute);
   DoesNotFit out;
-  out.cap = *problem.job.memory_cap;
+  out.cap = *refused.job.memory_cap;
   out.needed = need.bytes;
   out.rank = need.rank;
-  out.longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
+  out.longest = *std::max_element(refused.lengths.begin(), refused.lengths.end());
+  const auto fits_alone = [&](Tokens length) {
+    return !never_fits(out.cap, {length}, refused.choices.most_merged, table) &&
+           single_need(refused, table, length) <= out.cap;
+  };
   std::int64_t fits = 0;
   std::int64_t too_long = out.longest.count() + 1;
   while (too_long - fits > 1) {
     // The longest itself comes first: when it fits alone, no search is needed.
     const std::int64_t length =
         too_long > out.longest.count() ? out.longest.count() : fits + (too_long - fits) / 2;
-    (fits_alone(problem, Tokens(length)) ? fits : too_long) = length;
+    (fits_alone(Tokens(length)) ? fits : too_long) = length;
   }
   out.longest_that_fits = Tokens(fits);
   return out;

@@ -75,18 +75,19 @@ std::vector<MicroPack> readiest_first(const PackPlan& packs) {
 
 }  // namespace
 
-std::optional<PackPlan> exact_packs(const StepProblem& problem, const Unit& unit, int packs,
+std::optional<PackPlan> exact_packs(const SearchRequest& request, const Unit& unit, int packs,
                                     const milp::SolveLimits& limits) {
   SLIMPACK_CHECK(packs >= 1);
   if (unit.replicas.size() > 1) return std::nullopt;
   const ReplicaShare& share = unit.replicas.front();
   const std::size_t most =
-      std::min(kMaxGranules, problem.depth.exact.size / static_cast<std::size_t>(packs));
+      std::min(kMaxGranules, request.depth.exact.size / static_cast<std::size_t>(packs));
   if (share.lengths.empty() || share.lengths.size() > most) return std::nullopt;
 
-  const UnitCost cost = unit_cost(problem, problem.pacing[share.replica.index()].rank);
-  const Tokens grid =
-      finest_grid(share.lengths, problem.choices.granularity, static_cast<std::int64_t>(most));
+  const UnitCost cost =
+      unit_cost(request.problem, request.problem.pacing[share.replica.index()].rank);
+  const Tokens grid = finest_grid(share.lengths, request.problem.choices.granularity,
+                                  static_cast<std::int64_t>(most));
   const auto granules = static_cast<int>(total_granules(share.lengths, grid));
   packs = std::min(packs, granules);
   const auto ids = all_sequences(share.lengths);
@@ -94,14 +95,14 @@ std::optional<PackPlan> exact_packs(const StepProblem& problem, const Unit& unit
       fluid_cut(share.lengths, fluid_order(share.lengths, ids, 0), cost.forward.front(),
                 cost.backward.front(), {.packs = packs, .granularity = grid});
   const auto solved = [&](Pass pass) {
-    return exact_cut({share.lengths, ids, pass, cost.of(pass).front(), problem.job.layout.ranks(),
-                      grid, packs},
+    return exact_cut({share.lengths, ids, pass, cost.of(pass).front(),
+                      request.problem.table.layout().ranks(), grid, packs},
                      fluid.of(pass), limits)
         .packs;
   };
   PackPlan exact;
   exact.forward = longest_first(solved(Pass::kForward), share.lengths);
-  if (problem.paired())
+  if (request.problem.paired())
     exact.backward.assign(exact.forward.rbegin(), exact.forward.rend());
   else
     exact.backward = solved(Pass::kBackward);

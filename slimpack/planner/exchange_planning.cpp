@@ -4,7 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/cost/exchange_costs.h"
+#include "slimpack/cost/abilities.h"
+#include "slimpack/planner/replica_tasks.h"
 #include "slimpack/schedule/context_exchanges.h"
 
 namespace slimpack {
@@ -24,17 +25,14 @@ Nanos longer(const TaskTimes& times, const ContextExchange& exchange) {
 }  // namespace
 
 void put_exchanges_in(RatedPlan& step, const Costs& cost) {
-  if (!exchanges_attention(cost)) return;
-  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
-  const StageLayout& layout = step.plan.layout;
+  if (!abilities(cost).exchanges_attention) return;
+  const StageTable table = stage_table(cost, step);
   std::vector<std::vector<ContextExchange>> all = context_exchanges(step.plan, step.schedules);
   for (std::size_t r = 0; r < all.size(); ++r) {
-    Replication replication{static_cast<std::int32_t>(all.size()), {}};
-    if (!step.speed.empty()) replication.speed = step.speed[r];
     const PackPlan& packs = step.plan.replicas[r].packs;
-    const TaskTimes without = task_times(recomputing, layout, packs, replication);
+    const TaskTimes without = table.times(packs, ReplicaId(r));
     ReplicaPacks with{packs, without, {}};  // without bytes: times alone decide
-    add_exchanges(with, recomputing, layout, all[r], replication);
+    table.add_exchanges(with, all[r], ReplicaId(r));
     std::erase_if(all[r], [&](const ContextExchange& exchange) {
       return longer(with.times, exchange) >= longer(without, exchange);
     });

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/planner/rank_speeds.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
@@ -65,12 +66,12 @@ std::vector<RankMemoryUse> rank_memory(const PlannedJob& planned, const RatedPla
   const std::vector<GpuActivations> gpu = gpu_activations(planned, step, needs);
   std::vector<RankMemoryUse> ranks;
   const StageLayout& layout = step.plan.layout;
+  const StageTable table = stage_table(planned.cost, step);
   for (std::int32_t rank = 0; rank < layout.ranks(); ++rank) {
     const auto s = static_cast<std::size_t>(rank);
     std::int32_t layers = 0;
     for (const StageId stage : layout.placement.stages_of(rank)) layers += layout.layers(stage);
-    RankMemoryUse use{layers, model_state(planned.cost, layout, rank, planned.job.replicas),
-                      needs[s], gpu[s], std::nullopt};
+    RankMemoryUse use{layers, table.state(rank), needs[s], gpu[s], std::nullopt};
     if (planned.budget) use.capacity = planned.budget->capacity();
     if (cap) {
       const Bytes capped = use.states.total() + *cap;
@@ -147,7 +148,7 @@ std::int64_t shared_evenly(const Decoder& shape) {
 FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
   return {static_cast<std::int32_t>(cost.shape.num_layers()), shared_evenly(cost.shape),
           std::max(question.most_tp, question.job.grid.tp), !cost.merge.empty(),
-          known_recomputations(cost)};
+          abilities(cost).recomputations};
 }
 
 /// The candidates that fit: the first of each line, at most `most`.

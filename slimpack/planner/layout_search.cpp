@@ -25,10 +25,12 @@ struct StepBounds {
 StepBounds bounds_of(const LayoutJob& on, const SequenceLengths& lengths) {
   Costs known = on.cost;
   if (on.choices.backward == BackwardKind::kWhole) known.weight_gradient = {};
-  const RecomputingCosts cost = cheapest_cost(known, on.choices.recompute);
-  const CutLimits limits{on.choices.most_merged, Tokens(1), on.choices.recompute};
-  return {step_lower_bound(on.job, lengths, cost, limits),
-          step_actions_bound(on.job, lengths, cost, limits)};
+  const StageTable table = cheapest_table(known, on.job, on.choices.recompute);
+  const CutLimits limits{.most_merged = on.choices.most_merged,
+                         .granularity = Tokens(1),
+                         .recompute = on.choices.recompute,
+                         .memory_cap = on.job.memory_cap};
+  return {step_lower_bound(table, lengths, limits), step_actions_bound(table, lengths, limits)};
 }
 
 /// A layout on its way through the search.
@@ -51,7 +53,8 @@ struct Contender {
 bool never_fits(const LayoutJob& on, const std::vector<SequenceLengths>& steps) {
   return std::ranges::any_of(steps, [&](const SequenceLengths& lengths) {
     return std::ranges::all_of(on.choices.recompute, [&](Recompute everywhere) {
-      return never_fits(on.job, lengths, on.choices, with_recompute(on.cost, everywhere));
+      return never_fits(on.job.memory_cap, lengths, on.choices.most_merged,
+                        stage_table(on.cost, on.job, everywhere));
     });
   });
 }

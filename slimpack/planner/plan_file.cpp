@@ -3,6 +3,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/schedule/require_valid_schedules.h"
@@ -49,8 +50,9 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
         "{}: the schedule splits backward, but the cost model has no weight_gradient to say what "
         "the parts take; plan again",
         origin);
+  const Abilities able = abilities(file.cost);
   for (const Recompute recompute : plan.recompute)
-    if (file.cost.autograd && !knows(file.cost, recompute))
+    if (able.own_layers && !able.knows(recompute))
       invalid_input(
           "{}: the plan computes \"{}\" again, but the cost model's layers run under autograd, "
           "which does not know that; plan again",

@@ -12,6 +12,7 @@
 #include "slimpack/base/human.h"
 #include "slimpack/base/parallel.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/best_order.h"
@@ -52,15 +53,15 @@ PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
 }
 
 RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
-  const Job& job = problem.job;
+  const StageTable& table = problem.table;
   RatedPlan step;
   step.plan.lengths = problem.lengths;
-  step.plan.layout = job.layout;
-  step.plan.replicas.resize(static_cast<std::size_t>(job.replicas));
+  step.plan.layout = table.layout();
+  step.plan.replicas.resize(static_cast<std::size_t>(table.replication().replicas));
   step.schedules.resize(step.plan.replicas.size());
-  step.speed = job.speed;
-  step.plan.recompute = problem.cost.recompute;
-  step.memory.resize(static_cast<std::size_t>(job.layout.ranks()));
+  step.speed = table.replication().speed;
+  step.plan.recompute = table.recompute();
+  step.memory.resize(static_cast<std::size_t>(table.layout().ranks()));
   for (std::size_t u = 0; u < solution.units.size(); ++u) {
     RatedUnit& rated = solution.rated[u];
     for (std::size_t s = 0; s < step.memory.size(); ++s)
@@ -91,12 +92,16 @@ struct Question {
   const Common& common;
   int threads = 1;
 
-  [[nodiscard]] StepProblem with(const RecomputingCosts& chosen, const SearchDepth& depth) const {
-    StepProblem problem = paced({job, lengths, choices, chosen, depth});
-    if (common.progress) problem.progress = &common.progress;
-    problem.shares = &common.shares;
-    problem.threads = threads;
-    return problem;
+  [[nodiscard]] StepProblem with(const StageTable& chosen) const {
+    return paced({chosen, lengths, choices, job.memory_cap});
+  }
+
+  [[nodiscard]] SearchRequest request(const StepProblem& problem, const SearchDepth& depth) const {
+    return {.problem = problem,
+            .depth = depth,
+            .progress = common.progress ? &common.progress : nullptr,
+            .shares = &common.shares,
+            .threads = threads};
   }
 };
 
@@ -111,8 +116,8 @@ std::function<void()> on_this_thread(const std::function<void()>& progress) {
 Common common_of(const Job& job, const SequenceLengths& lengths, const Choices& choices,
                  const Costs& cost, const std::function<void()>& progress) {
   Common common{recompute_choices(job, lengths, choices, cost), {}, on_this_thread(progress)};
-  const RecomputingCosts quickest = with_recompute(cost, common.recomputations.front().recompute);
-  common.shares = step_shares(paced({job, lengths, choices, quickest}));
+  const StageTable quickest = stage_table(cost, job, common.recomputations.front().recompute);
+  common.shares = step_shares(paced({quickest, lengths, choices}));
   return common;
 }
 
@@ -166,19 +171,23 @@ class ChoiceSearch {
     kNeed,     ///< a step, or what is needed
   };
 
+  [[nodiscard]] StageTable table_of(const RecomputeChoice& choice) const {
+    return stage_table(question_.cost, question_.job, choice.recompute);
+  }
+
   [[nodiscard]] bool never_fits(const RecomputeChoice& choice) const {
-    return slimpack::never_fits(question_.job, question_.lengths, question_.choices,
-                                with_recompute(question_.cost, choice.recompute));
+    return slimpack::never_fits(question_.job.memory_cap, question_.lengths,
+                                question_.choices.most_merged, table_of(choice));
   }
 
   /// The choices after the first that may fit, each of which keeps less than those before, as far
-  /// as they would be shorter if memory hindered them as little as it can. Under autograd bytes of
-  /// rows say nothing, and choices are few.
+  /// as they would be shorter if memory hindered them as little as it can. Where a policy does not
+  /// say what a token keeps, all of them: they are few.
   [[nodiscard]] std::vector<const RecomputeChoice*> promising() const {
     std::vector<const RecomputeChoice*> out;
     double least = std::numeric_limits<double>::infinity();
     for (const RecomputeChoice& choice : choices_) {
-      if (!question_.cost.autograd && choice.bytes >= least) continue;
+      if (abilities(question_.cost).keeps_by_token && choice.bytes >= least) continue;
       least = choice.bytes;
       if (&choice == &choices_.front() || never_fits(choice) || is_longer(choice)) continue;
       out.push_back(&choice);
@@ -217,8 +226,8 @@ class ChoiceSearch {
   }
 
   void explore(const RecomputeChoice& choice) {
-    const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
-    note(explore_step(question_.with(cost, depth_)));
+    const StepProblem problem = question_.with(table_of(choice));
+    note(explore_step(question_.request(problem, depth_)));
   }
 
   void note(const StepSearchResult& result) {
@@ -235,14 +244,14 @@ class ChoiceSearch {
   std::optional<Nanos> search(const RecomputeChoice& choice, Want want) {
     searched_.insert(&choice);
     if (is_longer(choice)) return std::nullopt;
-    const RecomputingCosts cost = with_recompute(question_.cost, choice.recompute);
-    StepProblem problem = question_.with(cost, depth_);
+    const StepProblem problem = question_.with(table_of(choice));
+    SearchRequest request = question_.request(problem, depth_);
     if (&choice != &choices_.front() && (choice.mixed || want == Want::kStep))
-      problem.candidates = favourites_;
-    problem.below = best_;
-    problem.wants_need = want == Want::kNeed && !best_;
-    problem.much_heavier = want == Want::kNeed;
-    StepSearchResult result = search_step(problem);
+      request.candidates = favourites_;
+    request.below = best_;
+    request.wants_need = want == Want::kNeed && !best_;
+    request.much_heavier = want == Want::kNeed;
+    StepSearchResult result = search_step(request);
     if (favourites_.empty()) note(result);
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
       const Nanos makespan = result.solution->makespan;
@@ -397,8 +406,9 @@ Attempt make_packed(const Job& job, const SequenceLengths& lengths, const Choice
 /// allow it.
 Attempt make_named(const Job& job, const SequenceLengths& lengths, const Choices& choices,
                    const Costs& cost) {
-  require_packable(job, lengths);
+  require_packable(job.context, job.replicas, lengths);
   BaselineSearchResult found = search_baselines(named_baseline(job, lengths, choices, cost));
+  SLIMPACK_CHECK(found.step || found.leanest);
   Attempt out{std::move(found.step), {}};
   if (!out.step) out.least = {*found.least_need, found.leanest->plan.recompute};
   return out;
@@ -423,10 +433,10 @@ Attempt make_step(const Job& job, const SequenceLengths& lengths, const Choices&
 void set_lower_bound(const Job& job, const SequenceLengths& lengths, const Choices& choices,
                      const Costs& cost, RatedPlan& step) {
   CutLimits limits{std::max(choices.most_merged, most_merged(step.plan)), choices.granularity,
-                   choices.recompute, choices.exchange_context};
+                   choices.recompute, choices.exchange_context, job.memory_cap};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
   step.lower_bound =
-      step_lower_bound(job, lengths, bounding_cost(step.plan, cost, choices), limits);
+      step_lower_bound(bounding_table(step.plan, job, cost, choices), lengths, limits);
 }
 
 }  // namespace
@@ -450,8 +460,8 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
         "plan.recompute, or use more ranks or a shorter data.context",
         human_bytes(cost.host_memory), cost.source));
   } else {
-    const RecomputingCosts least = with_recompute(cost, best.least->second);
-    outcome.does_not_fit = refusal({job, lengths, choices, least}, best.least->first);
+    const Refused refused{job, lengths, choices, cost, best.least->second};
+    outcome.does_not_fit = refusal(refused, best.least->first);
   }
   return outcome;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "slimpack/cost/in_flight.h"
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/abilities.h"
+#include "slimpack/cost/recomputed_cost.h"
 #include "slimpack/cost/whole_sequences.h"
 #include "slimpack/solver/lower_hull.h"
 
@@ -25,22 +25,23 @@ struct LayerPolicy {
 /// because a stage hides the transfers of rows that one layer by itself would wait for.
 LayerPolicy layer_policy(const StageLayout& layout, const WholeSequences& sequences,
                          const Costs& known, Recompute recompute) {
-  const RecomputingCosts cost = with_recompute(known, recompute);
-  const auto layers = static_cast<std::size_t>(cost.shape.num_layers());
-  const std::vector<std::int64_t> of_kind = cost.shape.count_kinds(0, layers);
+  const Decoder& shape = known.shape;
+  const auto layers = static_cast<std::size_t>(shape.num_layers());
+  const RecomputeByLayer all(layers, recompute);
+  const std::vector<std::int64_t> of_kind = shape.count_kinds(0, layers);
   LayerPolicy policy{recompute};
   for (std::int32_t layer = 0, seen = 0; seen < std::ssize(of_kind); ++layer) {
-    const std::size_t kind = cost.shape.kind_of(static_cast<std::size_t>(layer));
+    const std::size_t kind = shape.kind_of(static_cast<std::size_t>(layer));
     if (kind != static_cast<std::size_t>(seen)) continue;  // kinds are counted as they come
     ++seen;
     const double share = static_cast<double>(of_kind[kind]) / static_cast<double>(layers);
-    const StageLayout one{{layer, layer + 1}};
-    policy.bytes += share * static_cast<double>(sequence_bytes(cost, one, 0, Tokens(1)).count());
+    const StageTable one = stage_table(known, StageLayout{{layer, layer + 1}}, all);
+    policy.bytes += share * static_cast<double>(one.sequence_bytes(0, Tokens(1)).count());
   }
+  const StageTable table = stage_table(known, layout, all);
   for (std::int32_t s = 0; s < layout.stages(); ++s)
     for (const Pass pass : kWholePasses)
-      policy.time +=
-          sequences.time(stage_cost(cost, layout, StageId(s), pass)) / static_cast<double>(layers);
+      policy.time += sequences.time(table.stage(StageId(s), pass)) / static_cast<double>(layers);
   return policy;
 }
 
@@ -80,25 +81,6 @@ std::vector<std::int32_t> mixed_layers(const StageLayout& layout) {
   return layers;
 }
 
-/// Graphs of kNothing that cost no more than those of the allowed recomputations, nor more than
-/// running forward again, which MicroPacks without a pair do: measurements may say otherwise of a
-/// term. Where a forward is left to its backward, that backward has both.
-Costs cheapest_graphs(Costs cost, std::span<const Recompute> allowed) {
-  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
-    const LayerCosts& again = layer_costs(cost, kind);
-    AutogradLayer& layer = cost.autograd->layers[kind];
-    PackCost forward = again.forward, backward = again.backward;
-    for (const Recompute recompute : allowed) {
-      if (recompute == Recompute::kFull) continue;
-      forward = smaller_terms(forward, layer.kept(recompute).forward);
-      backward = smaller_terms(backward, layer.kept(recompute).backward);
-    }
-    layer.whole.forward = smaller_terms(forward, again.backward + (-1.0) * backward);
-    layer.whole.backward = backward;
-  }
-  return cost;
-}
-
 }  // namespace
 
 std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLengths& lengths,
@@ -115,8 +97,7 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
     out.push_back(
         {RecomputeByLayer(layers, policy.recompute), false, policy.time * all, policy.bytes * all});
   }
-  // Under autograd a graph is kept by all layers or by none, and its bytes are not those of rows.
-  if (choices.mixed_recompute && !cost.autograd) {
+  if (choices.mixed_recompute && abilities(cost).keeps_by_token) {
     std::vector<LayerPolicy> hull = lower_hull(std::move(policies));
     std::ranges::reverse(hull);  // each keeps less than the one before
     for (std::size_t i = 0; i + 1 < hull.size(); ++i)
@@ -133,25 +114,30 @@ std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLen
   return out;
 }
 
-bool never_fits(const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                const RecomputingCosts& cost) {
-  if (!job.memory_cap) return false;
+StageTable stage_table(const Costs& cost, const Job& job, const RecomputeByLayer& recompute) {
+  return stage_table(cost, job.layout, recompute, {job.replicas, job.speed});
+}
+
+StageTable stage_table(const Costs& cost, const Job& job, Recompute everywhere) {
+  return stage_table(
+      cost, job, RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers()), everywhere));
+}
+
+bool never_fits(const std::optional<Bytes>& memory_cap, const SequenceLengths& lengths,
+                std::int32_t most_merged, const StageTable& table) {
+  if (!memory_cap) return false;
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  const Tokens held = (longest + Tokens(choices.most_merged - 1)) / choices.most_merged;
-  for (std::int32_t r = 0; r < job.layout.ranks(); ++r) {
-    if (sequence_bytes(cost, job.layout, r, held) > *job.memory_cap) return true;
-    if (gradients_in_flight(cost, job.layout, r, job.replicas) > *job.memory_cap) return true;
+  const Tokens held = (longest + Tokens(most_merged - 1)) / most_merged;
+  for (std::int32_t r = 0; r < table.layout().ranks(); ++r) {
+    if (table.sequence_bytes(r, held) > *memory_cap) return true;
+    if (table.gradients_in_flight(r) > *memory_cap) return true;
   }
   return false;
 }
 
-RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed) {
-  if (allowed.size() == 1 && (!cost.autograd || allowed.front() == Recompute::kFull))
-    return with_recompute(cost, allowed.front());
-  if (cost.autograd) return with_recompute(cheapest_graphs(cost, allowed), Recompute::kNothing);
-  // No term of kNothing is larger than one of kElementwise, nor that than one of any other.
-  return with_recompute(
-      cost, std::min(*std::min_element(allowed.begin(), allowed.end()), Recompute::kElementwise));
+StageTable cheapest_table(const Costs& cost, const Job& job, std::span<const Recompute> allowed) {
+  const auto [cheapest, policy] = cheapest_costs(cost, allowed);
+  return stage_table(cheapest, job, policy);
 }
 
 }  // namespace slimpack

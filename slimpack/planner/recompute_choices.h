@@ -1,9 +1,12 @@
 // Recompute choices: the recomputations that a step is planned with.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/planner/planner.h"
 
 namespace slimpack {
@@ -35,12 +38,20 @@ struct RecomputeChoice {
                                                              const Choices& choices,
                                                              const Costs& cost);
 
+/// The job's stages with a recomputation by layer.
+[[nodiscard]] StageTable stage_table(const Costs& cost, const Job& job,
+                                     const RecomputeByLayer& recompute);
+/// The job's stages where all layers have one policy.
+[[nodiscard]] StageTable stage_table(const Costs& cost, const Job& job, Recompute everywhere);
+
 /// True when, in every plan, the longest sequence alone or the reduction of gradients keeps more
 /// than the cap on some stage.
-[[nodiscard]] bool never_fits(const Job& job, const SequenceLengths& lengths,
-                              const Choices& choices, const RecomputingCosts& cost);
+[[nodiscard]] bool never_fits(const std::optional<Bytes>& memory_cap,
+                              const SequenceLengths& lengths, std::int32_t most_merged,
+                              const StageTable& table);
 
-/// Costs for bounds: no layer costs less, whatever allowed policy or mixture it has.
-[[nodiscard]] RecomputingCosts cheapest_cost(const Costs& cost, std::span<const Recompute> allowed);
+/// A table for bounds: no layer costs less, whatever allowed policy or mixture it has.
+[[nodiscard]] StageTable cheapest_table(const Costs& cost, const Job& job,
+                                        std::span<const Recompute> allowed);
 
 }  // namespace slimpack

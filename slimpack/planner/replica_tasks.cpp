@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include "slimpack/cost/exchange_costs.h"
-#include "slimpack/cost/in_flight.h"
-#include "slimpack/cost/memory_model.h"
-
 namespace slimpack {
 namespace {
 
@@ -29,29 +25,30 @@ SequenceLengths own_lengths(const StepPlan& plan, const ReplicaPlan& replica) {
 
 }  // namespace
 
-ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost, ReplicaId replica,
+StageTable stage_table(const Costs& cost, const RatedPlan& step) {
+  return stage_table(cost, step.plan.layout, step.plan.recompute,
+                     {static_cast<std::int32_t>(step.plan.replicas.size()), step.speed});
+}
+
+ReplicaPacks costed_replica(const RatedPlan& step, const StageTable& table, ReplicaId replica,
                             Counted counted) {
-  Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
-  if (!step.speed.empty()) replication.speed = step.speed[replica.index()];
   const ReplicaPlan& plan = step.plan.replicas[replica.index()];
   ReplicaPacks costed{in_own_ids(plan), {}, {}};
-  costed.times = task_times(cost, step.plan.layout, costed.packs, replication);
-  costed.bytes = task_bytes(cost, step.plan.layout, costed.packs, own_lengths(step.plan, plan),
-                            counted, replica);
-  add_in_flight(costed.bytes, cost, step.plan.layout, replication.replicas, counted);
+  costed.times = table.times(costed.packs, replica);
+  costed.bytes = table.bytes(costed.packs, own_lengths(step.plan, plan), counted, replica);
+  table.add_in_flight(costed.bytes, counted);
   if (replica.index() < step.schedules.size())  // else it has no orders yet
-    add_exchanges(costed, cost, step.plan.layout, step.schedules[replica.index()].exchanges,
-                  replication);
+    table.add_exchanges(costed, step.schedules[replica.index()].exchanges, replica);
   return costed;
 }
 
 std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost,
                                           Counted counted) {
-  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
+  const StageTable table = stage_table(cost, step);
   std::vector<ReplicaPacks> out;
   out.reserve(step.plan.replicas.size());
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
-    out.push_back(costed_replica(step, recomputing, ReplicaId(r), counted));
+    out.push_back(costed_replica(step, table, ReplicaId(r), counted));
   return out;
 }
 
@@ -76,21 +73,20 @@ RankNeed step_need(const RatedPlan& step, const Costs& cost) {
   return largest_need(rank_needs(step, cost));
 }
 
-Bytes host_need(const RecomputingCosts& cost, const StageLayout& layout, const PackPlan& packs,
-                const SequenceLengths& lengths, const Schedule& order, ReplicaId replica) {
-  return largest_need(
-             schedule_memory(packs, order, host_bytes(cost, layout, packs, lengths, replica)))
+Bytes host_need(const StageTable& table, const PackPlan& packs, const SequenceLengths& lengths,
+                const Schedule& order, ReplicaId replica) {
+  return largest_need(schedule_memory(packs, order, table.host_bytes(packs, lengths, replica)))
       .bytes;
 }
 
 Bytes host_need(const RatedPlan& step, const Costs& cost) {
   Bytes most;
   if (!first_offloading(step.plan.recompute)) return most;
-  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
+  const StageTable table = stage_table(cost, step);
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
     const ReplicaPlan& plan = step.plan.replicas[r];
-    most = std::max(most, host_need(recomputing, step.plan.layout, in_own_ids(plan),
-                                    own_lengths(step.plan, plan), step.schedules[r], ReplicaId(r)));
+    most = std::max(most, host_need(table, in_own_ids(plan), own_lengths(step.plan, plan),
+                                    step.schedules[r], ReplicaId(r)));
   }
   return most;
 }

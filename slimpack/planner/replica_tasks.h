@@ -12,9 +12,12 @@
 
 namespace slimpack {
 
+/// The step's stages, whose layers compute again what the step says.
+[[nodiscard]] StageTable stage_table(const Costs& cost, const RatedPlan& step);
+
 /// A replica's packs in sequence ids of its own, which count from 0, so that nothing here grows
 /// with the sequences of other replicas. Cost: O(slices · stages) of the replica.
-[[nodiscard]] ReplicaPacks costed_replica(const RatedPlan& step, const RecomputingCosts& cost,
+[[nodiscard]] ReplicaPacks costed_replica(const RatedPlan& step, const StageTable& table,
                                           ReplicaId replica, Counted counted = Counted::kAll);
 
 /// All replicas of the step, whose layers compute again what the step says.
@@ -36,9 +39,9 @@ namespace slimpack {
 [[nodiscard]] Bytes host_need(const RatedPlan& step, const Costs& cost);
 /// The pinned host memory of one replica's packs in this order. `lengths`: by the packs' sequence
 /// ids.
-[[nodiscard]] Bytes host_need(const RecomputingCosts& cost, const StageLayout& layout,
-                              const PackPlan& packs, const SequenceLengths& lengths,
-                              const Schedule& order, ReplicaId replica);
+[[nodiscard]] Bytes host_need(const StageTable& table, const PackPlan& packs,
+                              const SequenceLengths& lengths, const Schedule& order,
+                              ReplicaId replica);
 
 /// Whether a step whose ranks hold `need` at most keeps the cap, and its offloaded rows keep
 /// cost.host_memory.

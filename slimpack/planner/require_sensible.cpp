@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "slimpack/base/error.h"
-#include "slimpack/cost/exchange_costs.h"
+#include "slimpack/cost/abilities.h"
 
 namespace slimpack {
 namespace {
@@ -37,14 +37,14 @@ void require_speed(const Job& job) {
 /// Searches divide by times and compare their sums: neither goes with infinite ones.
 void require_times(const Job& job, const SequenceLengths& lengths, const Costs& known) {
   constexpr double kLongest = 0x1p53;  // ns: 104 days, the end of every timeline
-  const RecomputingCosts cost{known};
-  const StageLayout one{{0, static_cast<std::int32_t>(cost.shape.num_layers())}};
+  const StageTable one =
+      stage_table(known, StageLayout{{0, static_cast<std::int32_t>(known.shape.num_layers())}});
   double slowest = 1;
   for (const std::vector<double>& speeds : job.speed)
     for (const double speed : speeds) slowest = std::min(slowest, speed);
   double work = 0;
   for (const Pass pass : kWholePasses) {
-    const PackCost model = stage_cost(cost, one, StageId(std::int32_t{0}), pass);
+    const PackCost model = one.stage(StageId(std::int32_t{0}), pass);
     for (const Tokens length : lengths)
       work += model.per_pack + model(Slice{SequenceId(), Tokens(0), length});
   }
@@ -53,12 +53,13 @@ void require_times(const Job& job, const SequenceLengths& lengths, const Costs& 
     invalid_input(
         "by the cost model ({}), a replica's share takes one rank {:.3g} s, below {:.3g} s can be "
         "planned; correct the cost model's times, or the speeds",
-        cost.source, share * 1e-9, kLongest * 1e-9);
+        known.source, share * 1e-9, kLongest * 1e-9);
 }
 
-void require_known(const std::vector<Recompute>& recompute, const Costs& cost) {
+void require_known(const std::vector<Recompute>& recompute, const Abilities& able,
+                   const Costs& cost) {
   for (const Recompute asked : recompute)
-    if (!knows(cost, asked))
+    if (!able.knows(asked))
       invalid_input(
           "plan.recompute is \"{}\", the cost model ({}) is of layers under autograd, which do not "
           "know that; give \"nothing\", \"elementwise\", \"full\" or \"auto\"",
@@ -113,24 +114,24 @@ void require_sensible(const Job& job, const SequenceLengths& lengths, const Choi
         "host memory is; set hardware.host_bandwidth, measure with 'slimpack profile' on a GPU or "
         "choose another policy",
         cost.source);
-  if (job.layout.spread_vocabulary && cost.autograd)
+  const Abilities able = abilities(cost);
+  if (job.layout.spread_vocabulary && !able.spreads_vocabulary)
     invalid_input(
         "parallel.spread_vocabulary is true, but the cost model ({}) is of layers under autograd, "
         "whose runtime keeps embedding and head whole; set it to false",
         cost.source);
-  if (choices.exchange_context && !exchanges_attention(cost))
+  if (choices.exchange_context && !able.exchanges_attention)
     invalid_input(
         "parallel.exchange_context is true, but the cost model ({}) has layers {}, which exchange "
         "no attention; set it to false",
-        cost.source, cost.autograd ? "under autograd" : "with a window");
+        cost.source, able.own_layers ? "under autograd" : "with a window");
   SLIMPACK_CHECK(!choices.recompute.empty());
-  if (cost.autograd) require_known(choices.recompute, cost);
+  if (able.own_layers) require_known(choices.recompute, able, cost);
 }
 
 std::int32_t allowed_merging(std::int32_t wished, std::int32_t replicas, const Costs& cost) {
-  const std::int32_t known = 1 << cost.merge.size();
-  return static_cast<std::int32_t>(
-      std::bit_floor(static_cast<unsigned>(std::min({wished, replicas, known}))));
+  return static_cast<std::int32_t>(std::bit_floor(
+      static_cast<unsigned>(std::min({wished, replicas, abilities(cost).largest_merge}))));
 }
 
 }  // namespace slimpack

@@ -1,4 +1,4 @@
-// Step problem: the input of every search for a step's plan.
+// Step problem: the input of every search for a step's plan, and what is asked of the search.
 #pragma once
 
 #include <functional>
@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/job.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/planner/candidates.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/solver/assign.h"
@@ -39,15 +38,25 @@ struct SearchDepth {
 
 struct StepShares;
 
-/// A step whose recomputation is chosen: what step, unit and baseline search, exact packs and
-/// refusals take. Keeps references.
+/// A step whose costs are bound. Keeps references.
 struct StepProblem {
-  const Job& job;
+  StageTable table;
   const SequenceLengths& lengths;
   const Choices& choices;
-  const RecomputingCosts& cost;
+  std::optional<Bytes> memory_cap = std::nullopt;  ///< activations of a rank
+  std::vector<Pacing> pacing = {};                 ///< by replica; `paced` fills it in
+
+  /// Whether backward MicroPacks are to hold the slices of forward ones: because that is asked for,
+  /// or because only then graphs are kept.
+  [[nodiscard]] bool paired() const {
+    return choices.cuts == CutsKind::kSymmetric || table.keeps_graphs();
+  }
+};
+
+/// The search of a problem that step, unit and exact searches take. Keeps a reference.
+struct SearchRequest {
+  const StepProblem& problem;
   SearchDepth depth = {};
-  std::vector<Pacing> pacing = {};  ///< by replica; `paced` fills it in
   /// If not empty, units are cut only in these ways, and no exact answers are rated.
   std::vector<Candidate> candidates = {};
   /// Only steps below this makespan are of use. Candidates that cannot be below it are given up.
@@ -62,20 +71,14 @@ struct StepProblem {
   /// The ways to share the step out; null = the search makes its own.
   const StepShares* shares = nullptr;
   int threads = 1;  ///< that the search may use; they change nothing about its result
-
-  /// Whether backward MicroPacks are to hold the slices of forward ones: because that is asked for,
-  /// or because only then graphs are kept.
-  [[nodiscard]] bool paired() const {
-    return choices.cuts == CutsKind::kSymmetric || keeps_graphs(cost);
-  }
 };
 
 /// The problem with its pacing filled in. Cost: O(sequences + stages · replicas), where layers have
 /// windows O(stages · sequences).
 [[nodiscard]] StepProblem paced(StepProblem problem);
 
-/// Reports progress to the problem's listener.
-void report_progress(const StepProblem& problem);
+/// Reports progress to the request's listener.
+void report_progress(const SearchRequest& request);
 
 /// Whether the deadline has passed.
 [[nodiscard]] bool out_of_time(const SearchDepth& depth);
@@ -86,8 +89,6 @@ struct RankNeed {
   std::int32_t rank = 0;
 };
 [[nodiscard]] RankNeed largest_need(const std::vector<Bytes>& by_rank);
-
-[[nodiscard]] Replication replication_of(const Job& job, ReplicaId replica);
 
 /// The costs of slices on a rank, for groups of 2^k replicas up to most_merged.
 [[nodiscard]] UnitCost unit_cost(const StepProblem& problem, std::int32_t rank);

@@ -35,10 +35,10 @@ constexpr double kMemoryHinders = 1.01;
 constexpr std::size_t kMergedVariants = 2;
 constexpr double kPromising = 0.99;
 
-void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& result) {
+void keep_best(const SearchRequest& request, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
-    if (out_of_time(problem.depth) || !problem.wants_need) return;
-    const RankNeed need = least_need(problem, variant);
+    if (out_of_time(request.depth) || !request.wants_need) return;
+    const RankNeed need = least_need(request, variant);
     const bool least = result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes;
     if (need.bytes > Bytes(0) && least) result.least_need = need;
     if (need.bytes > Bytes(0)) return;
@@ -55,13 +55,14 @@ void keep_best(const StepProblem& problem, Variant& variant, StepSearchResult& r
 
 /// Merging pays where a sequence outweighs its replica, where memory makes the step longer, or
 /// where a unit does not fit.
-bool may_merge(const StepProblem& problem, const Variant& variant) {
+bool may_merge(const SearchRequest& request, const Variant& variant) {
   if (!slowest(variant).best()) return true;
   const UnitSearch& unmerged = *variant.searches.front();
   const auto makespan = static_cast<double>(unmerged.best()->makespan.count());
   if (makespan > kMemoryHinders * unmerged.free_makespan()) return true;
-  const PackCost work = group_costs(problem).front();
-  const Tokens longest = *std::max_element(problem.lengths.begin(), problem.lengths.end());
+  const PackCost work = group_costs(request.problem).front();
+  const Tokens longest =
+      *std::max_element(request.problem.lengths.begin(), request.problem.lengths.end());
   return work(Slice{SequenceId(), Tokens(0), longest}) > kHeavySequence * unmerged.unit().load;
 }
 
@@ -97,9 +98,9 @@ void add_costs(const UnitCost& cost, const Unit& unit, const RatedUnit& rated,
 /// Costs of groups as group_costs, but with the time that cutting adds where sequences are cut as
 /// in the solution. Sizes of groups that the solution lacks are taken to be like the next smaller
 /// one.
-std::vector<PackCost> cut_group_costs(const StepProblem& problem, const StepSolution& solution) {
-  std::vector<PackCost> groups = group_costs(problem);
-  const UnitCost cost = unit_cost(problem, problem.pacing.front().rank);
+std::vector<PackCost> cut_group_costs(const SearchRequest& request, const StepSolution& solution) {
+  std::vector<PackCost> groups = group_costs(request.problem);
+  const UnitCost cost = unit_cost(request.problem, request.problem.pacing.front().rank);
   std::vector<double> cut(groups.size()), uncut(groups.size());
   for (std::size_t u = 0; u < solution.units.size(); ++u)
     add_costs(cost, solution.units[u], solution.rated[u], cut, uncut);
@@ -114,8 +115,8 @@ std::vector<PackCost> cut_group_costs(const StepProblem& problem, const StepSolu
 /// Compares the ways to share a step out.
 class StepSearch {
  public:
-  StepSearch(const StepProblem& problem, const StepShares& shares)
-      : problem_(problem), hinted_(problem), shares_(shares) {
+  StepSearch(const SearchRequest& request, const StepShares& shares)
+      : request_(request), problem_(request.problem), hinted_(request), shares_(shares) {
     if (shares.levelled != whole()) merged_.push_back(&shares.levelled);
     for (const Assignment& assignment : std::span(shares.assignments).subspan(1))
       merged_.push_back(&assignment);
@@ -133,8 +134,8 @@ class StepSearch {
 
   /// Without looking for a solution.
   StepSearchResult explore() {
-    const Variant variant = begun(problem_, lightest());
-    explore_heaviest(problem_, variant);
+    const Variant variant = begun(request_, lightest());
+    explore_heaviest(request_, variant);
     note(variant);
     return std::move(result_);
   }
@@ -157,12 +158,12 @@ class StepSearch {
 
   /// Merging is compared with whole sequences where it may pay.
   void begin_whole() {
-    Variant variant = begun(problem_, whole());
-    search_variant(problem_, variant);
-    const bool merge = may_merge(problem_, variant);
+    Variant variant = begun(request_, whole());
+    search_variant(request_, variant);
+    const bool merge = may_merge(request_, variant);
     note(variant);
-    keep_best(problem_, variant, result_);
-    if (rates_exact(problem_)) search_balanced();
+    keep_best(request_, variant, result_);
+    if (rates_exact(request_)) search_balanced();
     std::vector<const Assignment*> others = merged_;
     if (!merge) std::erase_if(others, [&](const auto* a) { return a != &shares_.levelled; });
     if (result_.solution) leave_out(others, result_.solution->makespan);
@@ -173,8 +174,8 @@ class StepSearch {
   /// Merging pays, so what suits it is what the others begin with.
   void begin_merged(const Assignment& first) {
     std::vector<Variant> variants;
-    variants.push_back(begun(problem_, first));
-    explore_heaviest(problem_, variants.front());
+    variants.push_back(begun(request_, first));
+    explore_heaviest(request_, variants.front());
     note(variants.front());
     std::vector<const Assignment*> others{&whole()};
     std::ranges::copy_if(merged_, std::back_inserter(others),
@@ -191,12 +192,12 @@ class StepSearch {
     });
   }
 
-  /// Drops assignments that cannot be below the problem's limit. Drops those, too, that take much
-  /// longer than another one and are costly to search, unless the problem asks for them. Where
+  /// Drops assignments that cannot be below the request's limit. Drops those, too, that take much
+  /// longer than another one and are costly to search, unless the request asks for them. Where
   /// every sequence is merged, each replica has all of them.
   void leave_useless_out(std::vector<const Assignment*>& assignments) const {
-    if (problem_.below) leave_out(assignments, *problem_.below);
-    if (problem_.much_heavier) return;
+    if (request_.below) leave_out(assignments, *request_.below);
+    if (request_.much_heavier) return;
     const double most = kMuchHeavier * highest_load(&lightest());
     std::erase_if(assignments, [&](const auto* assignment) {
       return highest_load(assignment) > most && held(*assignment) > kManyHeld;
@@ -239,7 +240,7 @@ class StepSearch {
         result_.solution || (before > 0 && variants.front().searches.front()->best());
     variants.resize(before + assignments.size());
     if (hinted_.candidates.empty()) hinted_.candidates = result_.favourites;
-    for_each_index(assignments.size(), problem_.threads, [&](std::size_t i) {
+    for_each_index(assignments.size(), request_.threads, [&](std::size_t i) {
       variants[before + i] = begun(hinted_, *assignments[i], {hint});
       glance_at(hinted_, variants[before + i], found);
     });
@@ -249,10 +250,10 @@ class StepSearch {
     });
     for (std::size_t v = 0; v < variants.size(); ++v) {
       const bool late =
-          v >= kMergedVariants || out_of_time(problem_.depth) || hopeless(variants[v], result_);
+          v >= kMergedVariants || out_of_time(request_.depth) || hopeless(variants[v], result_);
       if (late && result_.solution) continue;
       search_variant(hinted_, variants[v]);
-      keep_best(problem_, variants[v], result_);
+      keep_best(request_, variants[v], result_);
     }
   }
 
@@ -261,7 +262,7 @@ class StepSearch {
     if (!result_.solution || problem_.choices.most_merged == 1) return;
     const std::vector<Assignment> assignments =
         slimpack::assignments(problem_.lengths, replica_speeds(problem_),
-                              cut_group_costs(problem_, *result_.solution), kMergeAbove);
+                              cut_group_costs(request_, *result_.solution), kMergeAbove);
     std::vector<const Assignment*> others;
     for (const Assignment& assignment : assignments) others.push_back(&assignment);
     leave_out(others, result_.solution->makespan);
@@ -273,15 +274,16 @@ class StepSearch {
   void search_balanced() {
     const Assignment assignment =
         assign(problem_.lengths, replica_speeds(problem_), group_costs(problem_),
-               kMergeAbove.front(), exact_limits(problem_, kExactBalanceGap));
-    if (assignment == whole() || out_of_time(problem_.depth)) return;
-    Variant variant = begun(problem_, assignment);
-    search_variant(problem_, variant);
-    keep_best(problem_, variant, result_);
+               kMergeAbove.front(), exact_limits(request_, kExactBalanceGap));
+    if (assignment == whole() || out_of_time(request_.depth)) return;
+    Variant variant = begun(request_, assignment);
+    search_variant(request_, variant);
+    keep_best(request_, variant, result_);
   }
 
-  const StepProblem& problem_;
-  StepProblem hinted_;  ///< with what was best for the first assignment as its candidates
+  const SearchRequest& request_;
+  const StepProblem& problem_;  ///< of the request
+  SearchRequest hinted_;        ///< with what was best for the first assignment as its candidates
   const StepShares& shares_;
   std::vector<const Assignment*> merged_;  ///< with sequences that several replicas run
   Candidate hint_;                         ///< what was best
@@ -289,23 +291,23 @@ class StepSearch {
   StepSearchResult result_;
 };
 
-/// Calls with the problem's shares, or with shares made for it.
+/// Calls with the request's shares, or with shares made for it.
 template <class Search>
-auto with_shares(const StepProblem& problem, const Search& search) {
-  if (problem.shares != nullptr) return search(*problem.shares);
-  return search(step_shares(problem));
+auto with_shares(const SearchRequest& request, const Search& search) {
+  if (request.shares != nullptr) return search(*request.shares);
+  return search(step_shares(request.problem));
 }
 
 }  // namespace
 
-StepSearchResult search_step(const StepProblem& problem) {
-  return with_shares(problem,
-                     [&](const StepShares& shares) { return StepSearch(problem, shares).run(); });
+StepSearchResult search_step(const SearchRequest& request) {
+  return with_shares(request,
+                     [&](const StepShares& shares) { return StepSearch(request, shares).run(); });
 }
 
-StepSearchResult explore_step(const StepProblem& problem) {
+StepSearchResult explore_step(const SearchRequest& request) {
   return with_shares(
-      problem, [&](const StepShares& shares) { return StepSearch(problem, shares).explore(); });
+      request, [&](const StepShares& shares) { return StepSearch(request, shares).explore(); });
 }
 
 }  // namespace slimpack

@@ -25,7 +25,7 @@ struct StepSolution {
 struct StepSearchResult {
   std::optional<StepSolution> solution;
   /// Without a solution: what the units that do not fit need at least, in the variant that needs
-  /// least. 0 = not known: the time ran out, or the problem does not want it.
+  /// least. 0 = not known: the time ran out, or the request does not want it.
   RankNeed least_need;
   /// UnitSearch::favourites of the heaviest unit of the assignment that is looked at first.
   std::vector<Candidate> favourites;
@@ -43,17 +43,17 @@ struct StepSearchResult {
 /// 3. Other assignments are tried where a sequence outweighs half a replica, or where memory makes
 ///    the heaviest unit slower; the one that levelled() makes, in any case. A few candidates of
 ///    each one's heaviest unit show which look best. The best-looking ones are searched as in 1,
-///    the others only if nothing fits. Left out are those that cannot be below the problem's limit
-///    and, unless the problem asks for them, costly ones that are much heavier than another one.
+///    the others only if nothing fits. Left out are those that cannot be below the request's limit
+///    and, unless the request asks for them, costly ones that are much heavier than another one.
 /// 4. Slices and exchanges cost more than a sequence as a whole. The best step says how much more
 ///    on groups of each size; with that, sequences are shared out once more.
 /// More effort looks wider.
 /// REQUIRES: a problem that is paced. Deterministic without a deadline. When the deadline has
 /// passed, the best so far is the solution.
-[[nodiscard]] StepSearchResult search_step(const StepProblem& problem);
+[[nodiscard]] StepSearchResult search_step(const SearchRequest& request);
 
 /// Takes the first look of search_step. It finds favourites and the makespan without a cap besides
 /// solutions. They do not depend on the memory cap.
-[[nodiscard]] StepSearchResult explore_step(const StepProblem& problem);
+[[nodiscard]] StepSearchResult explore_step(const SearchRequest& request);
 
 }  // namespace slimpack

@@ -20,66 +20,66 @@ constexpr int kMostExactPacks = 8;
 constexpr int kGlance = 3;
 constexpr int kLongGlance = 8;
 
-void advance(const StepProblem& problem, UnitSearch& search) {
-  report_progress(problem);
+void advance(const SearchRequest& request, UnitSearch& search) {
+  report_progress(request);
   search.advance();
 }
 
 /// Always the slowest unit goes on, until it is exhausted or enough has been looked at: in the
 /// first round one candidate beyond the first, on average over all units but the heaviest.
-void advance_slowest(const StepProblem& problem, const Variant& variant) {
-  std::int64_t left = std::int64_t{problem.depth.effort} * problem.depth.effort *
+void advance_slowest(const SearchRequest& request, const Variant& variant) {
+  std::int64_t left = std::int64_t{request.depth.effort} * request.depth.effort *
                       static_cast<std::int64_t>(variant.units.size() - 1);
   for (;;) {
     UnitSearch& search = slowest(variant);
-    if (search.exhausted() || out_of_time(problem.depth)) return;
+    if (search.exhausted() || out_of_time(request.depth)) return;
     const bool heaviest = &search == variant.searches.front().get();
     // A search that has found nothing that fits has to look at all its candidates.
     if (!heaviest && search.best() && --left < 0) return;
-    advance(problem, search);
+    advance(request, search);
   }
 }
 
-void search_units(const StepProblem& problem, Variant& variant) {
+void search_units(const SearchRequest& request, Variant& variant) {
   const Candidate usual = variant.searches.front()->favourite();
   const Candidate hint = hint_of(*variant.searches.front());
   const std::optional<Nanos> enough =
       variant.searches.front()->best() ? std::optional(variant.searches.front()->best()->makespan)
                                        : std::nullopt;
   const auto begun = [&](std::size_t u, const auto& first) {
-    auto search = std::make_unique<UnitSearch>(problem, variant.units[u], std::vector{first});
+    auto search = std::make_unique<UnitSearch>(request, variant.units[u], std::vector{first});
     if (enough) search->glance(*enough);
     if (!search->best()) search->advance();
     return search;
   };
   variant.searches.resize(variant.units.size());
-  for_each_index(variant.units.size() - 1, problem.threads,
+  for_each_index(variant.units.size() - 1, request.threads,
                  [&](std::size_t i) { variant.searches[i + 1] = begun(i + 1, hint); });
-  report_progress(problem);
-  advance_slowest(problem, variant);
+  report_progress(request);
+  advance_slowest(request, variant);
   if (slowest(variant).best() || hint == usual) return;
   // The hint came from a candidate that fits this cap. The refusal of a lower cap, under which
   // nothing fitted, looked at what the usual hint leads to, and promised that it fits.
-  for (std::size_t u = 1; u < variant.units.size() && !out_of_time(problem.depth); ++u) {
+  for (std::size_t u = 1; u < variant.units.size() && !out_of_time(request.depth); ++u) {
     auto& search = variant.searches[u];
-    while (!search->best() && !search->exhausted()) advance(problem, *search);
+    while (!search->best() && !search->exhausted()) advance(request, *search);
     if (!search->best()) search = begun(u, usual);
   }
-  advance_slowest(problem, variant);
+  advance_slowest(request, variant);
 }
 
 /// The slowest unit also rates exact packs; so does the next, if that is then another one.
-void consider_exact(const StepProblem& problem, Variant& variant) {
+void consider_exact(const SearchRequest& request, Variant& variant) {
   std::set<const UnitSearch*> done;
   for (;;) {
     UnitSearch& search = slowest(variant);
     if (!done.insert(&search).second) return;
-    const int ranks = problem.job.layout.ranks();
+    const int ranks = request.problem.table.layout().ranks();
     for (const int wanted : {ranks, 2 * ranks}) {
-      if (out_of_time(problem.depth)) return;
+      if (out_of_time(request.depth)) return;
       const int packs = std::clamp(wanted, 2, kMostExactPacks);
-      if (auto exact = exact_packs(problem, search.unit(), packs,
-                                   exact_limits(problem, problem.depth.exact.gap)))
+      if (auto exact = exact_packs(request, search.unit(), packs,
+                                   exact_limits(request, request.depth.exact.gap)))
         search.consider_extra(*std::move(exact));
       if (packs == kMostExactPacks) break;
     }
@@ -88,25 +88,25 @@ void consider_exact(const StepProblem& problem, Variant& variant) {
 
 }  // namespace
 
-Variant begun(const StepProblem& problem, const Assignment& assignment,
+Variant begun(const SearchRequest& request, const Assignment& assignment,
               const std::vector<Candidate>& hints) {
-  Variant variant{units_of(problem.lengths, assignment), {}};
-  variant.searches.push_back(std::make_unique<UnitSearch>(problem, variant.units.front(), hints));
-  advance(problem, *variant.searches.back());
+  Variant variant{units_of(request.problem.lengths, assignment), {}};
+  variant.searches.push_back(std::make_unique<UnitSearch>(request, variant.units.front(), hints));
+  advance(request, *variant.searches.back());
   return variant;
 }
 
-void explore_heaviest(const StepProblem& problem, const Variant& variant) {
+void explore_heaviest(const SearchRequest& request, const Variant& variant) {
   UnitSearch& search = *variant.searches.front();
-  while (!search.explored() && !out_of_time(problem.depth)) advance(problem, search);
+  while (!search.explored() && !out_of_time(request.depth)) advance(request, search);
 }
 
-void glance_at(const StepProblem& problem, const Variant& variant, bool found) {
+void glance_at(const SearchRequest& request, const Variant& variant, bool found) {
   UnitSearch& search = *variant.searches.front();
   const auto looks = [&] { return found || search.best() ? kGlance : kLongGlance; };
   for (int seen = 1; seen < looks(); ++seen) {
-    if (search.explored() || out_of_time(problem.depth)) return;
-    advance(problem, search);
+    if (search.explored() || out_of_time(request.depth)) return;
+    advance(request, search);
   }
 }
 
@@ -124,34 +124,34 @@ const Candidate& hint_of(const UnitSearch& search) {
   return search.best() ? search.best()->candidate : search.favourite();
 }
 
-bool rates_exact(const StepProblem& problem) {
-  return problem.depth.exact.nodes > 0 && problem.candidates.empty();
+bool rates_exact(const SearchRequest& request) {
+  return request.depth.exact.nodes > 0 && request.candidates.empty();
 }
 
-void search_variant(const StepProblem& problem, Variant& variant) {
-  explore_heaviest(problem, variant);
-  if (!problem.wants_need) {
+void search_variant(const SearchRequest& request, Variant& variant) {
+  explore_heaviest(request, variant);
+  if (!request.wants_need) {
     UnitSearch& heaviest = *variant.searches.front();
-    while (!heaviest.best() && !heaviest.exhausted()) advance(problem, heaviest);
+    while (!heaviest.best() && !heaviest.exhausted()) advance(request, heaviest);
     if (!heaviest.best()) return;
   }
-  search_units(problem, variant);
-  if (rates_exact(problem)) consider_exact(problem, variant);
+  search_units(request, variant);
+  if (rates_exact(request)) consider_exact(request, variant);
 }
 
-RankNeed least_need(const StepProblem& problem, const Variant& variant) {
+RankNeed least_need(const SearchRequest& request, const Variant& variant) {
   RankNeed most;
   for (const auto& search : variant.searches) {
-    while (!search->best() && !search->exhausted()) advance(problem, *search);
+    while (!search->best() && !search->exhausted()) advance(request, *search);
     if (!search->best() && search->least_need().bytes > most.bytes) most = search->least_need();
   }
   return most;
 }
 
-milp::SolveLimits exact_limits(const StepProblem& problem, double gap) {
-  milp::SolveLimits limits{.nodes = problem.depth.exact.nodes, .relative_gap = gap};
-  if (problem.depth.deadline)
-    limits.seconds = std::max(0.0, to_seconds(*problem.depth.deadline - monotonic_now()));
+milp::SolveLimits exact_limits(const SearchRequest& request, double gap) {
+  milp::SolveLimits limits{.nodes = request.depth.exact.nodes, .relative_gap = gap};
+  if (request.depth.deadline)
+    limits.seconds = std::max(0.0, to_seconds(*request.depth.deadline - monotonic_now()));
   return limits;
 }
 

@@ -19,21 +19,21 @@ struct Variant {
   std::vector<std::unique_ptr<UnitSearch>> searches;  ///< by unit, as far as begun
 };
 
-/// The variant of an assignment, with its heaviest unit begun. Keeps a reference to the problem.
-/// `hints`: candidates to begin with.
-[[nodiscard]] Variant begun(const StepProblem& problem, const Assignment& assignment,
+/// The variant of an assignment, with its heaviest unit begun. Keeps a reference to the
+/// request.problem. `hints`: candidates to begin with.
+[[nodiscard]] Variant begun(const SearchRequest& request, const Assignment& assignment,
                             const std::vector<Candidate>& hints = {});
 
 /// Looks at candidates of the heaviest unit until only the ladder is left.
-void explore_heaviest(const StepProblem& problem, const Variant& variant);
+void explore_heaviest(const SearchRequest& request, const Variant& variant);
 
 /// Looks at so many candidates of the heaviest unit that variants can be compared; further where
 /// nothing that fits has been `found` yet.
-void glance_at(const StepProblem& problem, const Variant& variant, bool found);
+void glance_at(const SearchRequest& request, const Variant& variant, bool found);
 
 /// Searches all units. Every other unit begins with the best candidate of the heaviest; then the
-/// slowest one goes on. Where the problem asks for them, the slowest also rates exact packs.
-void search_variant(const StepProblem& problem, Variant& variant);
+/// slowest one goes on. Where the request asks for them, the slowest also rates exact packs.
+void search_variant(const SearchRequest& request, Variant& variant);
 
 /// The makespan of the best schedule that fits; the largest number where there is none.
 [[nodiscard]] Nanos makespan_of(const UnitSearch& search);
@@ -46,12 +46,12 @@ void search_variant(const StepProblem& problem, Variant& variant);
 
 /// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if
 /// all do.
-[[nodiscard]] RankNeed least_need(const StepProblem& problem, const Variant& variant);
+[[nodiscard]] RankNeed least_need(const SearchRequest& request, const Variant& variant);
 
 /// Whether exact answers are rated.
-[[nodiscard]] bool rates_exact(const StepProblem& problem);
+[[nodiscard]] bool rates_exact(const SearchRequest& request);
 
 /// How far programs go: `gap` is near enough.
-[[nodiscard]] milp::SolveLimits exact_limits(const StepProblem& problem, double gap);
+[[nodiscard]] milp::SolveLimits exact_limits(const SearchRequest& request, double gap);
 
 }  // namespace slimpack

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "slimpack/cost/overheads.h"
 #include "slimpack/planner/replica_tasks.h"
 
 namespace slimpack {
@@ -11,13 +10,10 @@ namespace {
 
 /// The overhead of all replicas together.
 Nanos overhead_of(const RatedPlan& step, const Costs& cost) {
-  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
-  Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
+  const StageTable table = stage_table(cost, step);
   Nanos sum;
-  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    if (!step.speed.empty()) replication.speed = step.speed[r];
-    sum += overhead_time(recomputing, step.plan.layout, step.plan.replicas[r].packs, replication);
-  }
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
+    sum += table.overhead_time(step.plan.replicas[r].packs, ReplicaId(r));
   return sum;
 }
 

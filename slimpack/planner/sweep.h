@@ -45,8 +45,8 @@ struct SweepFigures {
   std::size_t forward_packs = 0;   ///< MicroPacks of the replica that has most
   std::size_t backward_packs = 0;  ///< likewise
   std::size_t slices = 0;          ///< of all replicas and both passes
-  /// The time that MicroPacks and slices cost by themselves (cost/overheads.h) ÷ the time that
-  /// ranks are busy.
+  /// The time that MicroPacks and slices cost by themselves (StageTable::overhead_time) ÷ the time
+  /// that ranks are busy.
   double overhead = 0;
   std::int64_t ranks = 1;     ///< pp × dp × tp
   std::optional<double> mfu;  ///< predicted; absent without a peak

@@ -73,23 +73,24 @@ std::size_t pack_count(const Replicas& replicas, PacksOf packs_of = {}) {
 
 }  // namespace
 
-UnitSearch::UnitSearch(const StepProblem& problem, const Unit& unit,
+UnitSearch::UnitSearch(const SearchRequest& request, const Unit& unit,
                        const std::vector<Candidate>& hints)
-    : problem_(problem),
+    : request_(request),
+      problem_(request.problem),
       unit_(unit),
-      space_(candidate_space(unit, problem.job.layout.ranks(), problem.choices.granularity,
-                             problem.choices.search)),
-      directions_(free_directions(problem.choices.search)),
-      cost_(unit_cost(problem, problem.pacing[unit.replicas.front().replica.index()].rank)),
-      last_phase_(problem.candidates.empty()
-                      ? directions_.size() * static_cast<std::size_t>(problem.depth.effort)
+      space_(candidate_space(unit, problem_.table.layout().ranks(), problem_.choices.granularity,
+                             problem_.choices.search)),
+      directions_(free_directions(problem_.choices.search)),
+      cost_(unit_cost(problem_, problem_.pacing[unit.replicas.front().replica.index()].rank)),
+      last_phase_(request.candidates.empty()
+                      ? directions_.size() * static_cast<std::size_t>(request.depth.effort)
                       : 0) {
-  space_.ring = problem.job.layout.placement.stages_per_rank() > 1;
-  space_.split = problem.cost.weight_gradient != EdgeTime();
-  space_.paired = problem.paired();
+  space_.ring = problem_.table.layout().placement.stages_per_rank() > 1;
+  space_.split = problem_.table.splits_backward();
+  space_.paired = problem_.paired();
   enqueue(hints);
-  if (!problem.candidates.empty()) {
-    enqueue(problem.candidates);
+  if (!request.candidates.empty()) {
+    enqueue(request.candidates);
     return;
   }
   std::vector<Candidate> candidates = coarse_candidates(space_);
@@ -116,14 +117,14 @@ void UnitSearch::enqueue(const std::vector<Candidate>& candidates) {
 }
 
 void UnitSearch::next_phase() {
-  const bool none_fits = problem_.job.memory_cap &&
-                         leanest_.score > static_cast<double>(problem_.job.memory_cap->count());
-  if (!problem_.candidates.empty() && none_fits && !std::exchange(tried_coarse_, true)) {
+  const bool none_fits =
+      problem_.memory_cap && leanest_.score > static_cast<double>(problem_.memory_cap->count());
+  if (!request_.candidates.empty() && none_fits && !std::exchange(tried_coarse_, true)) {
     enqueue(coarse_candidates(space_));
     if (!queue_.empty()) return;
   }
   if (++phase_ > last_phase_) {
-    const bool by_score = problem_.job.replicas > 1;
+    const bool by_score = problem_.table.replication().replicas > 1;
     std::ranges::stable_sort(seen_, {}, [&](const Trial& trial) {
       return std::pair(by_score ? trial.score : 0.0, trial.bound);
     });
@@ -146,7 +147,7 @@ std::vector<Candidate> UnitSearch::favourites() const {
   };
   for (const Favourite* favourite : favourites_.all())
     // In the first round schedules under a tight cap are given up against the best that fits.
-    if (favourite != &favourites_.tight || problem_.depth.effort > 1) add(*favourite);
+    if (favourite != &favourites_.tight || request_.depth.effort > 1) add(*favourite);
   add(leanest_);
   return out;
 }
@@ -157,7 +158,7 @@ void UnitSearch::glance(Nanos enough) {
   add_bytes(trial);
   const ListScheduler scheduler = scheduler_of(trial);
   std::vector<Bytes> caps;
-  if (problem_.job.memory_cap) caps = uniform(scheduler, *problem_.job.memory_cap);
+  if (problem_.memory_cap) caps = uniform(scheduler, *problem_.memory_cap);
   keep(trial, scheduler.run(caps, policy(trial.candidate, scheduler, Pass::kBackward, enough)));
 }
 
@@ -195,14 +196,14 @@ UnitSearch::Trial UnitSearch::trial_of(const Candidate& candidate,
     replica.packs = std::move(packs[i]);
     replica.times = std::move(times[i]);
     trial.bound = std::max(trial.bound, actions_lower_bound(replica.packs, replica.times,
-                                                            problem_.job.layout.placement));
+                                                            problem_.table.layout().placement));
   }
   return trial;
 }
 
 ListScheduler UnitSearch::scheduler_of(const Trial& trial) const {
   return ListScheduler(trial.replicas, kChannelSlots,
-                       problem_.job.layout.placement.stages_per_rank());
+                       problem_.table.layout().placement.stages_per_rank());
 }
 
 void UnitSearch::add_bytes(Trial& trial) const {
@@ -221,8 +222,8 @@ void UnitSearch::narrow(const Trial& trial) {
     return;
   const int packs = trial.candidate.cut.fluid.packs;
   // Coarse MicroPacks may fit by chance and take long. Finer MicroPacks have more memory to spare.
-  const bool hindered = problem_.job.memory_cap && static_cast<double>(best_makespan().count()) >
-                                                       kClearlyWorse * favourites_.uncapped.score;
+  const bool hindered = problem_.memory_cap && static_cast<double>(best_makespan().count()) >
+                                                   kClearlyWorse * favourites_.uncapped.score;
   if (!hindered && packs > favourite().cut.fluid.packs && packs < too_many_packs_) {
     too_many_packs_ = packs;
     too_many_bound_ = trial.bound;
@@ -237,7 +238,7 @@ bool UnitSearch::explore(const Candidate& candidate) {
     return false;
   }
   Trial& trial = seen_.emplace_back(trial_of(candidate, cut_unit(unit_, cost_, candidate.cut)));
-  if (!problem_.candidates.empty() && seen_.size() > 1 && trial.bound >= best_makespan())
+  if (!request_.candidates.empty() && seen_.size() > 1 && trial.bound >= best_makespan())
     return false;
   const auto hopeless = [&](const Favourite* favourite) {
     return static_cast<double>(trial.bound.count()) >= favourite->score;
@@ -282,7 +283,7 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
   // most with some memory to spare.
   double limit = 2 * favourites_.average.score - free_score;
   double medium_score = 0;
-  if (space_.split || problem_.depth.effort > 1) {
+  if (space_.split || request_.depth.effort > 1) {
     auto medium =
         run(uniform(scheduler, times_factor(least, kMediumCap)), Pass::kForward, kNoLimit);
     medium_score = consider(favourites_.medium, medium->makespan);
@@ -290,7 +291,7 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
     keep(trial, std::move(medium));
   }
   auto tight = run(uniform(scheduler, times_factor(least, kTightCap)), Pass::kForward,
-                   problem_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
+                   request_.depth.effort > 1 ? std::max(limit, favourites_.tight.score) : limit);
   double average = kNoLimit;
   if (tight) {
     const double tight_score = consider(favourites_.tight, tight->makespan);
@@ -302,7 +303,7 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
     }
     keep(trial, std::move(tight));
   }
-  const std::optional<Bytes>& cap = problem_.job.memory_cap;
+  const std::optional<Bytes>& cap = problem_.memory_cap;
   if (!cap || !counted || free_memory <= *cap) return average;
   // The highest rung below the cap: what the ladder will find at best, known early.
   int k = kHighestRung;
@@ -312,9 +313,9 @@ double UnitSearch::score(Trial& trial, const ListScheduler& scheduler) {
 }
 
 std::vector<Bytes> UnitSearch::ladder(Bytes need) const {
-  const std::optional<Bytes>& limit = problem_.job.memory_cap;
+  const std::optional<Bytes>& limit = problem_.memory_cap;
   std::vector<Bytes> caps;
-  if (problem_.job.replicas > 1 && limit) {
+  if (problem_.table.replication().replicas > 1 && limit) {
     for (int k = 0; k < kRungsFromCap; ++k)
       caps.push_back(std::max(need, times_factor(*limit, std::pow(kRungFromCap, -k))));
     return caps;
@@ -325,7 +326,8 @@ std::vector<Bytes> UnitSearch::ladder(Bytes need) const {
 }
 
 bool UnitSearch::climbed_enough() const {
-  return problem_.job.replicas > 1 && climbed_ >= kMostClimbs && best_makespan() < kNever;
+  return problem_.table.replication().replicas > 1 && climbed_ >= kMostClimbs &&
+         best_makespan() < kNever;
 }
 
 void UnitSearch::climb_ladder(Trial& trial) {
@@ -336,7 +338,7 @@ void UnitSearch::climb_ladder(Trial& trial) {
   const ListScheduler scheduler = scheduler_of(trial);
   const RankNeed need = largest_need(scheduler.least_memory());
   if (!least_need_ || need.bytes < least_need_->bytes) least_need_ = need;
-  if (problem_.job.memory_cap && need.bytes > *problem_.job.memory_cap) return;
+  if (problem_.memory_cap && need.bytes > *problem_.memory_cap) return;
 
   const std::vector<Bytes> caps = ladder(need.bytes);
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
@@ -353,13 +355,13 @@ void UnitSearch::climb_ladder(Trial& trial) {
 }
 
 Nanos UnitSearch::best_makespan() const {
-  return std::min(best_ ? best_->makespan : kNever, problem_.below.value_or(kNever));
+  return std::min(best_ ? best_->makespan : kNever, request_.below.value_or(kNever));
 }
 
 void UnitSearch::keep(const Trial& trial, std::optional<ListScheduler::Result> result) {
   if (!result || result->memory.empty()) return;  // not to be shorter than the best
   const Bytes memory = largest_need(result->memory).bytes;
-  if (problem_.job.memory_cap && memory > *problem_.job.memory_cap) return;
+  if (problem_.memory_cap && memory > *problem_.memory_cap) return;
   if (best_ &&
       std::tuple(result->makespan, memory, pack_count(trial.replicas, &ReplicaPacks::packs)) >=
           std::tuple(best_->makespan, largest_need(best_->memory).bytes, pack_count(best_->packs)))
@@ -370,12 +372,12 @@ void UnitSearch::keep(const Trial& trial, std::optional<ListScheduler::Result> r
 }
 
 bool UnitSearch::fits_host(const Trial& trial, const Schedule& order) const {
-  const RecomputingCosts& cost = problem_.cost;
-  if (cost.host_memory == Bytes(0) || !first_offloading(cost.recompute)) return true;
+  const StageTable& table = problem_.table;
+  if (table.host_memory() == Bytes(0) || !first_offloading(table.recompute())) return true;
   for (std::size_t i = 0; i < trial.replicas.size(); ++i) {
     const PackPlan& packs = trial.replicas[i].packs;
-    if (host_need(cost, problem_.job.layout, packs, unit_.replicas[i].lengths,
-                  own_order(order, packs), unit_.replicas[i].replica) > cost.host_memory)
+    if (host_need(table, packs, unit_.replicas[i].lengths, own_order(order, packs),
+                  unit_.replicas[i].replica) > table.host_memory())
       return false;
   }
   return true;

@@ -32,15 +32,15 @@ struct RatedUnit : ListScheduler::Result {
 ///    ladder of caps, because a smaller cap sometimes gives the better order. Each rung is tried
 ///    with backwards first and with forwards first, which keeps the stages supplied where memory is
 ///    scarce.
-/// Where the problem names its candidates, they are scheduled under the ladder at once; coarse
+/// Where the request names its candidates, they are scheduled under the ladder at once; coarse
 /// ones, too, where none of them fits. With one replica the answer is the best of a set that the
 /// memory cap only filters. So a larger cap never leads to a longer makespan. With several replicas
 /// no such promise holds for the step: then the ladder leads down from the job's cap, and only the
 /// candidates that looked best are on it.
 class UnitSearch {
  public:
-  /// Keeps references to problem and unit. `hints`: candidates to begin with.
-  UnitSearch(const StepProblem& problem, const Unit& unit, const std::vector<Candidate>& hints);
+  /// Keeps references to request and unit. `hints`: candidates to begin with.
+  UnitSearch(const SearchRequest& request, const Unit& unit, const std::vector<Candidate>& hints);
 
   /// Schedules the first hint under the job's cap alone, and keeps a schedule that is no longer
   /// than `enough`.
@@ -121,14 +121,15 @@ class UnitSearch {
   [[nodiscard]] std::vector<Bytes> ladder(Bytes need) const;
   void climb_ladder(Trial& trial);
   [[nodiscard]] bool climbed_enough() const;
-  /// A schedule has to be shorter than this: the best so far, or the problem's limit.
+  /// A schedule has to be shorter than this: the best so far, or the request's limit.
   [[nodiscard]] Nanos best_makespan() const;
   /// Whether the offloaded rows of all replicas fit into pinned host memory.
   [[nodiscard]] bool fits_host(const Trial& trial, const Schedule& order) const;
   /// Keeps a schedule that fits and is the best so far.
   void keep(const Trial& trial, std::optional<ListScheduler::Result> result);
 
-  const StepProblem& problem_;
+  const SearchRequest& request_;
+  const StepProblem& problem_;  ///< of the request
   const Unit& unit_;
   CandidateSpace space_;
   std::vector<SearchDirection> directions_;  ///< of each round
@@ -136,7 +137,7 @@ class UnitSearch {
   std::deque<Candidate> queue_;
   std::size_t phase_ = 0;  ///< 0 coarse, then the directions of each round, then the ladder
   std::size_t last_phase_;
-  bool tried_coarse_ = false;  ///< where the problem names its candidates
+  bool tried_coarse_ = false;  ///< where the request names its candidates
   std::vector<Trial> seen_;
   /// The fewest MicroPacks of a coarse candidate whose bound says that overheads alone are too
   /// much, and that bound. Candidates of more MicroPacks need not be cut before the ladder.

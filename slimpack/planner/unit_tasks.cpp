@@ -5,8 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "slimpack/cost/in_flight.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/vocabulary_planning.h"
 
 namespace slimpack {
@@ -94,16 +92,16 @@ struct SegmentBytes {
 
 std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
                                   const std::vector<PackPlan>& packs) {
-  const Job& job = problem.job;
+  const StageTable& table = problem.table;
   const auto direct = [&](const PackPlan& of, std::size_t i) {
-    return task_times(problem.cost, job.layout, of, replication_of(job, unit.replicas[i].replica));
+    return table.times(of, unit.replicas[i].replica);
   };
   std::vector<TaskTimes> out;
   out.reserve(packs.size());
   ByGroup<TaskTimes> common;
   for (std::size_t i = 0; i < packs.size(); ++i) {
     // Replicas of unlike speeds have nothing in common.
-    if (packs.size() == 1 || !job.speed.empty() || packs[i].forward.empty()) {
+    if (packs.size() == 1 || !table.replication().speed.empty() || packs[i].forward.empty()) {
       out.push_back(direct(packs[i], i));
       continue;
     }
@@ -115,38 +113,38 @@ std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
       }));
     }
   }
-  if (job.layout.spread_vocabulary)
+  if (table.layout().spread_vocabulary)
     for (TaskTimes& times : out) fold_vocabulary(times);
   return out;
 }
 
 void add_unit_bytes(const StepProblem& problem, const Unit& unit,
                     std::vector<ReplicaPacks>& replicas) {
-  const Job& job = problem.job;
+  const StageTable& table = problem.table;
   ByGroup<SegmentBytes> common;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     const ReplicaShare& share = unit.replicas[i];
     TaskBytes& bytes = replicas[i].bytes;
     if (replicas.size() == 1 || replicas[i].packs.forward.empty()) {
-      bytes = task_bytes(problem.cost, job.layout, replicas[i].packs, share.lengths);
+      bytes = table.bytes(replicas[i].packs, share.lengths);
     } else {
-      bytes.kv.assign(static_cast<std::size_t>(job.layout.stages()),
+      bytes.kv.assign(static_cast<std::size_t>(table.layout().stages()),
                       std::vector<Bytes>(share.lengths.size()));
       bytes.dkv = bytes.kv;
       for (const Segment& segment : share.segments) {
         if (segment.sequences.empty()) continue;
         const SegmentBytes& part = common.of(share, segment.replicas, [&] {
           const PackPlan packs = packs_of_size(replicas[i].packs, segment.replicas);
-          return SegmentBytes{task_bytes(problem.cost, job.layout, packs, share.lengths), &segment};
+          return SegmentBytes{table.bytes(packs, share.lengths), &segment};
         });
         append_packs(bytes, part.bytes);
         put_stores(bytes.kv, part.bytes.kv, segment, *part.segment);
         put_stores(bytes.dkv, part.bytes.dkv, segment, *part.segment);
       }
     }
-    add_in_flight(bytes, problem.cost, job.layout, job.replicas);
-    if (job.layout.spread_vocabulary)
-      fold_vocabulary(bytes, static_cast<std::size_t>(job.layout.ranks()));
+    table.add_in_flight(bytes);
+    if (table.layout().spread_vocabulary)
+      fold_vocabulary(bytes, static_cast<std::size_t>(table.layout().ranks()));
   }
 }
 

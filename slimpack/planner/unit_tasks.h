@@ -10,14 +10,14 @@
 
 namespace slimpack {
 
-/// The task_times of each replica of the unit. A spread vocabulary is folded
+/// StageTable::times of each replica of the unit. A spread vocabulary is folded
 /// (vocabulary_planning.h), here and in bytes. `packs`: by replica, as cut_unit made them.
 /// Cost: O(stages · packs) of all replicas, O(slices) of those that differ.
 [[nodiscard]] std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
                                                 const std::vector<PackPlan>& packs);
 
-/// Adds to each replica of the unit its task_bytes and the rows in flight. `replicas` have packs as
-/// cut_unit made them.
+/// Adds to each replica of the unit StageTable::bytes and what is in flight. `replicas` have packs
+/// as cut_unit made them.
 void add_unit_bytes(const StepProblem& problem, const Unit& unit,
                     std::vector<ReplicaPacks>& replicas);
 

@@ -29,13 +29,9 @@ double alone(const PackCost& cost, const Slice& slice) {
 
 }  // namespace
 
-BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+BoundTimes::BoundTimes(const StageTable& table, const SequenceLengths& lengths,
                        const CutLimits& limits)
-    : job_(job),
-      cost_(cost),
-      limits_(limits),
-      head_(limits.granularity),
-      tail_(limits.granularity) {
+    : table_(table), limits_(limits), head_(limits.granularity), tail_(limits.granularity) {
   for (const Tokens length : lengths) {
     head_ = std::min(head_, shortest_head(length, limits_.granularity));
     tail_ = std::min(tail_, shortest_tail(length, limits_.granularity));
@@ -43,7 +39,7 @@ BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const Rec
   for (std::int32_t r = 0; r < ranks(); ++r) fastest_.push_back(std::ranges::max(speed_on(r)));
   for (std::int32_t s = 0; s < stages(); ++s) {
     const double fastest =
-        fastest_[static_cast<std::size_t>(job.layout.placement.rank_of(StageId(s)))];
+        fastest_[static_cast<std::size_t>(table.layout().placement.rank_of(StageId(s)))];
     for (const Pass pass : kPasses) {
       auto& costs = fastest_cost_.emplace_back();
       for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
@@ -59,20 +55,20 @@ BoundTimes::BoundTimes(const Job& job, const SequenceLengths& lengths, const Rec
 }
 
 std::vector<double> BoundTimes::speed_on(std::int32_t rank) const {
-  std::vector<double> speed(static_cast<std::size_t>(job_.replicas), 1.0);
-  for (std::size_t r = 0; r < job_.speed.size(); ++r)
-    speed[r] = job_.speed[r][static_cast<std::size_t>(rank)];
+  std::vector<double> speed;
+  for (std::int32_t r = 0; r < table_.replication().replicas; ++r)
+    speed.push_back(table_.replication().speed_of(ReplicaId(r), rank));
   return speed;
 }
 
 PackCost BoundTimes::cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const {
   const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
   if (may_skip(s, pass)) return {};
-  PackCost out = stage_cost(cost_, job_.layout, StageId(s), whole, replicas);
+  PackCost out = table_.stage(StageId(s), whole, replicas);
   // Sequences of one MicroPack hide each other's travelling, so a sum over them would be too large.
   if (out.travel.hidden_per_pair > 0) out.travel = {};
   if (pass == Pass::kInputGradient && s > 0) {
-    const EdgeTime weights = stage_weight_gradient(cost_, job_.layout, StageId(s));
+    const EdgeTime weights = table_.weight_gradient(StageId(s));
     out.per_pack = std::max(0.0, out.per_pack - weights.per_pack);
     out.per_token = std::max(0.0, out.per_token - weights.per_token / replicas);
   }
@@ -85,24 +81,20 @@ const PackCost& BoundTimes::cost(std::int32_t s, Pass pass, std::size_t k) const
 
 PackCost BoundTimes::cost_on(std::int32_t rank, Pass pass, std::size_t k) const {
   PackCost sum;
-  for (const StageId stage : job_.layout.placement.stages_of(rank))
+  for (const StageId stage : table_.layout().placement.stages_of(rank))
     sum = sum + cost(stage.value(), pass, k);
   return sum;
 }
 
-/// Whether a stage under autograd can leave a forward to its backward.
 bool BoundTimes::may_skip(std::int32_t s, Pass pass) const {
-  return cost_.autograd && pass == Pass::kForward && s == stages() - 1 &&
-         !keeps_graphs(cost_, job_.layout, StageId(s));
+  return pass == Pass::kForward && table_.may_skip_forward(StageId(s));
 }
 
 double BoundTimes::transfer(Tokens tokens, std::size_t k) const {
-  const auto bytes =
-      static_cast<double>(cost_.shape.hidden_size() * element_bytes(cost_.dtype) * tokens.count());
   // While a message travels, its ranks may run E, H and G.
-  if (job_.layout.spread_vocabulary) return 0;
-  return cost_.transfer_latency +
-         cost_.transfer_per_byte * bytes / static_cast<double>(std::int64_t{1} << k);
+  if (table_.layout().spread_vocabulary) return 0;
+  return table_.transfer(static_cast<double>(tokens.count()) /
+                         static_cast<double>(std::int64_t{1} << k));
 }
 
 double BoundTimes::way(std::int32_t s, Pass pass) const {
@@ -136,11 +128,11 @@ PackCost BoundTimes::load(std::int32_t rank, Pass backward, std::size_t k) const
 /// No rank runs anything else meanwhile. G may run after what is sent.
 PackCost BoundTimes::vocabulary(Pass backward, std::size_t k) const {
   PackCost sum;
-  if (!job_.layout.spread_vocabulary) return sum;
+  if (!table_.layout().spread_vocabulary) return sum;
   for (const Pass pass : kJointPasses)
     if (pass != Pass::kEmbeddingGradient || backward == Pass::kBackward)
-      sum.per_token += vocabulary_time(cost_, job_.layout, pass).per_token /
-                       static_cast<double>(std::int64_t{1} << k);
+      sum.per_token +=
+          table_.vocabulary(pass).per_token / static_cast<double>(std::int64_t{1} << k);
   return sum;
 }
 

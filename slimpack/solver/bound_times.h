@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/job.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/solver/step_bound.h"
 #include "slimpack/workload/slice.h"
 
@@ -18,11 +17,10 @@ namespace slimpack {
 /// weight gradients can wait and the output goes anywhere. Groups of 2^k replicas are named by k.
 class BoundTimes {
  public:
-  /// Keeps references. REQUIRES: at least one sequence.
-  BoundTimes(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
-             const CutLimits& limits);
+  /// Keeps a reference to the table. REQUIRES: at least one sequence.
+  BoundTimes(const StageTable& table, const SequenceLengths& lengths, const CutLimits& limits);
 
-  [[nodiscard]] std::int32_t ranks() const { return job_.layout.ranks(); }
+  [[nodiscard]] std::int32_t ranks() const { return table_.layout().ranks(); }
   /// The times that a sequence passes from one stage to the next.
   [[nodiscard]] std::int32_t hops() const { return stages() - 1; }
   [[nodiscard]] std::size_t groups() const { return fastest_cost_.front().size(); }
@@ -50,7 +48,7 @@ class BoundTimes {
   [[nodiscard]] double shortest_action() const;
 
  private:
-  [[nodiscard]] std::int32_t stages() const { return job_.layout.stages(); }
+  [[nodiscard]] std::int32_t stages() const { return table_.layout().stages(); }
   /// The cost of a rank's stages, at the speed of the fastest replica.
   [[nodiscard]] PackCost cost_on(std::int32_t rank, Pass pass, std::size_t k) const;
   [[nodiscard]] PackCost cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const;
@@ -61,8 +59,7 @@ class BoundTimes {
   [[nodiscard]] double transfer(Tokens tokens, std::size_t k) const;
   [[nodiscard]] double through(Tokens length, Pass pass, std::size_t k) const;
 
-  const Job& job_;
-  const RecomputingCosts& cost_;
+  const StageTable& table_;
   CutLimits limits_;
   Tokens head_;                                      ///< of the shortest first slice
   Tokens tail_;                                      ///< of the shortest last slice

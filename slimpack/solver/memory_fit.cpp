@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/cost/whole_sequences.h"
 #include "slimpack/solver/lower_hull.h"
 
@@ -13,33 +13,31 @@ namespace slimpack {
 namespace {
 
 /// Forward and backward of all sequences on a rank.
-double time_of(const RecomputingCosts& cost, const StageLayout& layout, std::int32_t rank,
-               const WholeSequences& sequences) {
-  return sequences.time(rank_cost(cost, layout, rank, Pass::kForward) +
-                        rank_cost(cost, layout, rank, Pass::kBackward));
+double time_of(const StageTable& table, std::int32_t rank, const WholeSequences& sequences) {
+  return sequences.time(table.rank(rank, Pass::kForward) + table.rank(rank, Pass::kBackward));
 }
 
 }  // namespace
 
-MemoryFit::MemoryFit(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+MemoryFit::MemoryFit(const StageTable& table, const SequenceLengths& lengths,
                      const CutLimits& limits)
     : cap_(std::numeric_limits<double>::infinity()) {
-  if (!job.memory_cap || cost.autograd) return;
-  cap_ = static_cast<double>(job.memory_cap->count());
+  if (!limits.memory_cap || !table.abilities().keeps_by_token) return;
+  cap_ = static_cast<double>(limits.memory_cap->count());
   const WholeSequences sequences(lengths);
-  for (std::int32_t r = 0; r < job.layout.ranks(); ++r) {
+  std::vector<StageTable> by_policy;
+  for (const Recompute recompute : limits.recompute)
+    by_policy.push_back(table.recomputing(recompute));
+  for (std::int32_t r = 0; r < table.layout().ranks(); ++r) {
     // Less the byte that a mixture of policies may be rounded up by.
-    const auto bytes = [&](const RecomputingCosts& costs) {
-      return static_cast<double>(sequence_bytes(costs, job.layout, r, Tokens(1)).count() - 1);
+    const auto bytes = [&](const StageTable& of) {
+      return static_cast<double>(of.sequence_bytes(r, Tokens(1)).count() - 1);
     };
     std::vector<Policy> policies;
-    if (limits.recompute.empty()) policies.push_back({bytes(cost), 0});
-    const double least = time_of(cost, job.layout, r, sequences);
-    for (const Recompute recompute : limits.recompute) {
-      const RecomputingCosts costs = with_recompute(static_cast<const Costs&>(cost), recompute);
-      policies.push_back(
-          {bytes(costs), std::max(0.0, time_of(costs, job.layout, r, sequences) - least)});
-    }
+    if (limits.recompute.empty()) policies.push_back({bytes(table), 0});
+    const double least = time_of(table, r, sequences);
+    for (const StageTable& policy : by_policy)
+      policies.push_back({bytes(policy), std::max(0.0, time_of(policy, r, sequences) - least)});
     policies_.push_back(lower_hull(std::move(policies)));
   }
 }

@@ -7,8 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/job.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/solver/step_bound.h"
 #include "slimpack/workload/slice.h"
 
@@ -16,9 +15,9 @@ namespace slimpack {
 
 class MemoryFit {
  public:
-  /// Keeps references. Without a cap, and under autograd, everything fits.
-  MemoryFit(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
-            const CutLimits& limits);
+  /// Without a cap everything fits, and where policies do not say what a token keeps
+  /// (Abilities::keeps_by_token).
+  MemoryFit(const StageTable& table, const SequenceLengths& lengths, const CutLimits& limits);
 
   /// Whether 2^k replicas can hold a sequence, on every rank, with the policies that keep least.
   [[nodiscard]] bool holds(Tokens length, std::size_t k) const;

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "slimpack/cost/reduction.h"
+#include "slimpack/cost/abilities.h"
 #include "slimpack/solver/balance.h"
 #include "slimpack/solver/bound_times.h"
 #include "slimpack/solver/memory_fit.h"
@@ -25,13 +25,12 @@ double sum(const std::vector<double>& values) {
 
 class Bound {
  public:
-  Bound(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
-        const CutLimits& limits)
+  /// Keeps a reference to the table.
+  Bound(const StageTable& table, const SequenceLengths& lengths, const CutLimits& limits)
       : longest_first_(lengths),
-        memory_(job, lengths, cost, limits),
-        times_(job, lengths, cost, limits),
-        roundings_((cost.weight_gradient != EdgeTime() ? 2 : 1) +
-                   (limits.exchange_context ? 1 : 0)) {
+        memory_(table, lengths, limits),
+        times_(table, lengths, limits),
+        roundings_((table.splits_backward() ? 2 : 1) + (limits.exchange_context ? 1 : 0)) {
     std::ranges::sort(longest_first_, std::greater<>());
   }
 
@@ -173,39 +172,39 @@ class Bound {
 /// An upper bound of the last action of the first stage, in nanoseconds at speed 1, whatever the
 /// layers compute again: an action with slices of all sequences, each with the tokens and the
 /// prefix of the whole one.
-double longest_last_action(const Job& job, const SequenceLengths& lengths,
-                           const RecomputingCosts& cost, const CutLimits& limits) {
+double longest_last_action(const StageTable& table, const SequenceLengths& lengths,
+                           const CutLimits& limits) {
   const StageId first(std::int32_t{0});
-  const Costs& plain = cost;
   PackCost dearest;
-  for (std::int32_t group = 1; group <= limits.most_merged; group *= 2)
-    for (const Recompute recompute : known_recomputations(plain))
-      dearest = larger_terms(dearest, stage_cost(with_recompute(plain, recompute), job.layout,
-                                                 first, Pass::kBackward, group));
+  for (const Recompute recompute : table.abilities().recomputations) {
+    const StageTable recomputing = table.recomputing(recompute);
+    for (std::int32_t group = 1; group <= limits.most_merged; group *= 2)
+      dearest = larger_terms(dearest, recomputing.stage(first, Pass::kBackward, group));
+  }
   double time = dearest.per_pack;
   for (const Tokens length : lengths)
     time += dearest({SequenceId(), Tokens(0), length}) +
             (dearest.per_prefix_token + dearest.per_window_prefix) *
                 static_cast<double>(length.count());
-  return std::max(time,
-                  shared_state_traffic(cost, job.layout, first, job.replicas, Pass::kBackward));
+  return std::max(time, table.shared_state_traffic(first, Pass::kBackward));
 }
 
 /// The least of the first stage's reduction that the last action there leaves, in any plan.
-double least_reduction(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+double least_reduction(const StageTable& table, const SequenceLengths& lengths,
                        const CutLimits& limits) {
   constexpr double kRoundedTime = 1;  // of the action's time
   double slowest = 1;
-  for (const auto& replica : job.speed) slowest = std::min(slowest, replica.front());
-  return reduction_after(cost, job.layout, StageId(std::int32_t{0}), job.replicas,
-                         longest_last_action(job, lengths, cost, limits) / slowest + kRoundedTime);
+  for (const auto& replica : table.replication().speed)
+    slowest = std::min(slowest, replica.front());
+  return table.least_reduction(longest_last_action(table, lengths, limits) / slowest +
+                               kRoundedTime);
 }
 
 /// The least share of its attention that a rank keeps. The share that it gives away runs at the
 /// same time, on a rank that may be faster.
-double kept_share(const Job& job) {
+double kept_share(const Replication& replication) {
   double slowest = 1, fastest = 1;
-  for (const auto& replica : job.speed)
+  for (const auto& replica : replication.speed)
     for (const double speed : replica) {
       slowest = std::min(slowest, speed);
       fastest = std::max(fastest, speed);
@@ -213,38 +212,27 @@ double kept_share(const Job& job) {
   return slowest / (slowest + fastest);
 }
 
-RecomputingCosts with_kept_attention(RecomputingCosts cost, double share) {
-  cost.forward.per_pair *= share;
-  cost.backward.per_pair *= share;
-  for (LayerCosts& kind : cost.more_kinds) {
-    kind.forward.per_pair *= share;
-    kind.backward.per_pair *= share;
-  }
-  return cost;
-}
-
 }  // namespace
 
-Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
-                         const RecomputingCosts& cost, const CutLimits& limits) {
-  const Bound whole(job, lengths, cost, limits);
+Nanos step_actions_bound(const StageTable& table, const SequenceLengths& lengths,
+                         const CutLimits& limits) {
+  const Bound whole(table, lengths, limits);
   if (!limits.exchange_context) return whole.run();
-  const RecomputingCosts kept_cost = with_kept_attention(cost, kept_share(job));
-  const Bound kept(job, lengths, kept_cost, limits);  // which keeps a reference
+  const StageTable kept_table = table.with_attention(kept_share(table.replication()));
+  const Bound kept(kept_table, lengths, limits);
   return std::max(kept.run(), kept.without_rounding(whole.shared_by_ranks()));
 }
 
-Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths, const RecomputingCosts& cost,
+Nanos step_lower_bound(const StageTable& table, const SequenceLengths& lengths,
                        const CutLimits& limits) {
-  const TaskTimes ends = task_times(cost, job.layout, {}, {job.replicas, {}});
+  const TaskTimes ends = table.at_speed_1().times({});
   const Nanos step_end = *std::max_element(ends.step_end.begin(), ends.step_end.end());
   double speed = 1;
-  for (const auto& replica : job.speed)
+  for (const auto& replica : table.replication().speed)
     speed = std::max(speed, *std::max_element(replica.begin(), replica.end()));
-  const double reduce = cost.autograd ? static_cast<double>(ends.reduce.front().count())
-                                      : least_reduction(job, lengths, cost, limits);
+  const double reduce = least_reduction(table, lengths, limits);
   const auto rest = (reduce + static_cast<double>(step_end.count())) / speed;
-  return step_actions_bound(job, lengths, cost, limits) + Nanos(static_cast<std::int64_t>(rest));
+  return step_actions_bound(table, lengths, limits) + Nanos(static_cast<std::int64_t>(rest));
 }
 
 }  // namespace slimpack

@@ -2,25 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/cost_model.h"
-#include "slimpack/plan/job.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/spec/recompute.h"
 #include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
-/// The freedom that plans have with sequences.
+/// The freedom that plans have with sequences and with memory.
 struct CutLimits {
   std::int32_t most_merged = 1;  ///< the most replicas that run a sequence together
   Tokens granularity{128};       ///< cuts lie at multiples of it
-  /// The policies that layers may have to keep the memory cap, in place of those in the costs;
-  /// empty = those in the costs. No layer of any plan within the limits may cost less than the
-  /// costs say.
+  /// The policies that layers may have to keep the memory cap, in place of the table's; empty = the
+  /// table's. No layer of any plan within the limits may cost less than the table says.
   std::vector<Recompute> recompute = {};
   bool exchange_context = false;  ///< ranks of a pipeline may run parts of each other's attention
+  std::optional<Bytes> memory_cap = std::nullopt;  ///< activations of a rank
 };
 
 /// The greatest of three bounds on every plan within the limits, whatever memory the ranks have,
@@ -40,11 +40,11 @@ struct CutLimits {
 /// Weight gradients may be put off where the costs know them. On all stages but the first they then
 /// delay neither a way back nor a chain.
 /// REQUIRES: at least one sequence. Cost: O(sequences · stages).
-[[nodiscard]] Nanos step_lower_bound(const Job& job, const SequenceLengths& lengths,
-                                     const RecomputingCosts& cost, const CutLimits& limits);
+[[nodiscard]] Nanos step_lower_bound(const StageTable& table, const SequenceLengths& lengths,
+                                     const CutLimits& limits);
 
 /// The bound without reduction and optimizer: until the last action ends.
-[[nodiscard]] Nanos step_actions_bound(const Job& job, const SequenceLengths& lengths,
-                                       const RecomputingCosts& cost, const CutLimits& limits);
+[[nodiscard]] Nanos step_actions_bound(const StageTable& table, const SequenceLengths& lengths,
+                                       const CutLimits& limits);
 
 }  // namespace slimpack

@@ -7,13 +7,15 @@
 
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/job.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack::testing {
 
 /// Round coefficients; groups of 2 and 4 replicas can merge.
-inline RecomputingCosts round_cost() {
-  RecomputingCosts cost;
+inline Costs round_cost() {
+  Costs cost;
   cost.shape = small_gqa();
   cost.shape.set_layers(4);
   cost.forward = {1000, 10, 20, 1, 0.5};
@@ -44,10 +46,16 @@ inline Job job_of(const StageLayout& layout, std::int32_t replicas, Tokens conte
   return {.layout = layout, .replicas = replicas, .context = context};
 }
 
+inline BaselineInput input_of(const Job& job, const SequenceLengths& lengths, const Costs& cost,
+                              const Tuning& tuning = {}) {
+  return {stage_table(cost, job.layout, {}, {job.replicas, job.speed}), job.context, lengths,
+          tuning};
+}
+
 /// The plan of a baseline, as published unless tuned.
 inline BaselinePlan made_by(std::string_view name, const Job& job, const SequenceLengths& lengths,
-                            const RecomputingCosts& cost, const Tuning& tuning = {}) {
-  return baseline_plan(baseline_named(name), {job, lengths, cost, tuning});
+                            const Costs& cost, const Tuning& tuning = {}) {
+  return baseline_plan(baseline_named(name), input_of(job, lengths, cost, tuning));
 }
 
 /// Sequences of every pack, in order.

@@ -9,6 +9,7 @@
 #include "slimpack/baselines/makers.h"
 #include "slimpack/schedule/schedule.h"
 #include "tests/baselines/cases.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
@@ -32,10 +33,10 @@ TEST(ContextSharing, TakesTheNextPowerOfTwoOfLengthOverShare) {
 
 TEST(ContextSharing, TakesNoLargerGroupsThanReplicasAndCostModelAllow) {
   const SequenceLengths none;
-  RecomputingCosts cost = testing::round_cost();  // groups of up to 4
+  Costs cost = testing::round_cost();  // groups of up to 4
   const StageLayout layout = testing::one_layer_each(2);
   const auto sharing = [&](std::int32_t replicas) {
-    return context_sharing({job_of(layout, replicas, Tokens(65536)), none, cost});
+    return context_sharing(testing::input_of(job_of(layout, replicas, Tokens(65536)), none, cost));
   };
   // 65,536 tokens over the largest group: 4, of 3 replicas 2.
   EXPECT_EQ(sharing(8).largest, 4);
@@ -114,7 +115,7 @@ TEST(ContextParallelBaseline, RunsSharedPacksInTheSameColumnOnAllTheirReplicas) 
   // Context 32,768, 4 replicas that merge up to 4: a share is 8,192 tokens.
   const SequenceLengths lengths =
       tokens({32768, 16384, 8192, 8192, 8192, 4096, 4096, 4096, 2048, 2048, 100});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made =
       made_by("context-parallel", job_of(layout, 4, Tokens(32768)), lengths, cost);
@@ -144,7 +145,7 @@ TEST(ContextParallelBaseline, NeedsItsColumnsForReplicasToMeet) {
   // by their indices alone one would run a later pack forward before the other runs the earlier one
   // backward, and each would wait for the other.
   const SequenceLengths lengths = tokens({8782, 13069, 30680, 1084, 15867});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(4);
   const BaselinePlan made =
       made_by("context-parallel", job_of(layout, 4, Tokens(32768)), lengths, cost);
@@ -160,7 +161,7 @@ TEST(ContextParallelBaseline, NeedsItsColumnsForReplicasToMeet) {
 TEST(TokenBalancedBaseline, SharesEveryPackBetweenGroupsOfOneSize) {
   // Context 16,384 over 8,192: groups of 2. Packs 16,384 | 10,000 + 6,000 | 9,000, dealt in turn.
   const SequenceLengths lengths = tokens({16384, 10000, 9000, 6000});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made =
       made_by("token-balanced", job_of(layout, 4, Tokens(16384)), lengths, cost);
@@ -175,7 +176,7 @@ TEST(TokenBalancedBaseline, SharesEveryPackBetweenGroupsOfOneSize) {
 
 TEST(TokenBalancedBaseline, SharesNothingWhereGroupsWouldNotDivideTheReplicas) {
   const SequenceLengths lengths = tokens({16384});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made =
       made_by("token-balanced", job_of(layout, 3, Tokens(16384)), lengths, cost);

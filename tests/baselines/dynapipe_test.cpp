@@ -10,6 +10,7 @@
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/pack_orders.h"
 #include "tests/baselines/cases.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
@@ -95,7 +96,7 @@ TEST(DynaPipeBaseline, PutsNeighboursInLengthTogetherAndBalancesReplicas) {
   Rng rng(1);
   SequenceLengths lengths;
   for (int i = 0; i < 400; ++i) lengths.emplace_back(1 + static_cast<std::int64_t>(rng.below(500)));
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(4);
   const BaselinePlan made = made_by("dynapipe", job_of(layout, 2, Tokens(4000)), lengths, cost);
   EXPECT_EQ(made.discipline, Discipline::kCyclic);

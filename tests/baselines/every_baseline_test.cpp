@@ -2,21 +2,23 @@
 #include <gtest/gtest.h>
 
 #include "tests/baselines/cases.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
 
+using testing::input_of;
 using testing::job_of;
 
 TEST(EveryBaseline, HasAPlanOfNoSequences) {
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const SequenceLengths none;
   for (const Baseline& baseline : baselines())
     for (const std::int32_t replicas : {1, 3, 8}) {
       SCOPED_TRACE(baseline.name);
       const StepPlan plan =
-          baseline_plan(baseline, {job_of(layout, replicas, Tokens(1)), none, cost}).plan;
+          baseline_plan(baseline, input_of(job_of(layout, replicas, Tokens(1)), none, cost)).plan;
       EXPECT_EQ(check_plan(plan), std::vector<std::string>{});
       EXPECT_EQ(plan.layout, layout);
       EXPECT_EQ(plan.replicas, std::vector<ReplicaPlan>(static_cast<std::size_t>(replicas)));
@@ -24,7 +26,7 @@ TEST(EveryBaseline, HasAPlanOfNoSequences) {
 }
 
 TEST(EveryBaseline, HoldsSequencesThatTakeNoTime) {
-  RecomputingCosts cost = testing::round_cost();
+  Costs cost = testing::round_cost();
   for (PackCost* time : {&cost.forward, &cost.backward}) *time = {};
   for (EdgeTime* time : {&cost.embedding_forward, &cost.embedding_backward, &cost.head_backward})
     *time = {};
@@ -33,10 +35,10 @@ TEST(EveryBaseline, HoldsSequencesThatTakeNoTime) {
   for (const Baseline& baseline : baselines())
     for (const std::int32_t replicas : {1, 4}) {
       SCOPED_TRACE(baseline.name);
-      const BaselineInput input{job_of(layout, replicas, Tokens(4)), lengths, cost};
+      BaselineInput input = input_of(job_of(layout, replicas, Tokens(4)), lengths, cost);
       for (Tuning& tuning : baseline.tunings(input)) {
-        const StepPlan plan =
-            baseline_plan(baseline, {input.job, lengths, cost, std::move(tuning)}).plan;
+        input.tuning = std::move(tuning);
+        const StepPlan plan = baseline_plan(baseline, input).plan;
         EXPECT_EQ(check_plan(plan), std::vector<std::string>{});
       }
     }

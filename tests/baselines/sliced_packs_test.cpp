@@ -7,6 +7,7 @@
 #include "slimpack/baselines/makers.h"
 #include "slimpack/schedule/schedule.h"
 #include "tests/baselines/cases.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
@@ -16,7 +17,7 @@ using testing::made_by;
 using testing::tokens;
 
 /// Forward time of a MicroPack's tokens and pairs over all stages.
-double flops_time(const MicroPack& pack, const RecomputingCosts& cost, const StageLayout& layout) {
+double flops_time(const MicroPack& pack, const Costs& cost, const StageLayout& layout) {
   double time = 0;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const PackCost terms = stage_cost(cost, layout, StageId(s), Pass::kForward);
@@ -41,7 +42,7 @@ StageLayout layout_of(std::int32_t ranks, std::int32_t stages_per_rank) {
 TEST(SlimPipeBaseline, CutsEveryPackIntoEqualTokensAndRunsItsSlicesBackInReverse) {
   // Context 100, 2 stages: packs of 90 + 10 and of 40; 4 slices each, 25 and 10 tokens.
   const SequenceLengths lengths = tokens({90, 10, 40});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made = made_by("slimpipe", job_of(layout, 1, Tokens(100)), lengths, cost);
   EXPECT_EQ(made.discipline, Discipline::kSlicedOneFOneB);
@@ -56,7 +57,7 @@ TEST(SlimPipeBaseline, CutsEveryPackIntoEqualTokensAndRunsItsSlicesBackInReverse
 }
 
 TEST(SlimPipeBaseline, HasAMultipleOfTheRanksOfSlicesAPack) {
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const SequenceLengths lengths = tokens({600});
   // By ranks, from 1 on: the least multiple that is 4 or more.
   const std::vector<std::size_t> published{4, 4, 6, 4};
@@ -66,7 +67,8 @@ TEST(SlimPipeBaseline, HasAMultipleOfTheRanksOfSlicesAPack) {
     EXPECT_EQ(made.plan.replicas.front().packs.forward.size(),
               published[static_cast<std::size_t>(ranks) - 1]);
     std::vector<std::int32_t> tried;
-    for (const Tuning& tuning : baseline_named("slimpipe").tunings({job, lengths, cost}))
+    for (const Tuning& tuning :
+         baseline_named("slimpipe").tunings(testing::input_of(job, lengths, cost)))
       if (!tuning.tails && tuning.pack == Tokens(0)) tried.push_back(tuning.slices);
     // Ranks times 1, 2, 4, … up to 64 slices, without the published number, which comes first.
     std::vector<std::int32_t> expected{0};
@@ -80,7 +82,7 @@ TEST(SlimPipeBaseline, HasAMultipleOfTheRanksOfSlicesAPack) {
 RC_GTEST_PROP(SlimPipeBaseline, SlicesOfAPackDifferByOneTokenAtMost, ()) {
   const auto lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 60))));
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const std::int32_t ranks = *rc::gen::inRange(1, 5);
   // The context holds everything: a single pack, of 4 slices or, on 3 ranks, of 6.
   const std::int64_t count = ranks == 3 ? 6 : 4;
@@ -102,7 +104,7 @@ TEST(SlimPipeBaseline, PacksTailsWithShortSequencesAndLeavesFullSlicesAlone) {
   // room for 6. The packs of 7 and of the tail of 5 have room for 3. The former has less work: 28
   // pairs against 15 + 5 · 20 behind a prefix of 20, for two tokens more.
   const SequenceLengths lengths = tokens({25, 20, 12, 7, 6, 3, 10});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const Job job = job_of(testing::one_layer_each(2), 1, Tokens(40));
   const BaselinePlan made = made_by("slimpipe", job, lengths, cost, {.slices = 4, .tails = true});
   const MicroPack a{{slice(0, 0, 10)}}, b{{slice(0, 10, 20)}}, c{{slice(0, 20, 25)}};
@@ -117,7 +119,7 @@ TEST(SlimPipeBaseline, PacksTailsWithShortSequencesAndLeavesFullSlicesAlone) {
 TEST(SlimPipeBaseline, BeginsAgainWithAPackMoreWhereAShortSequenceFindsNoRoom) {
   // Slices of 10 tokens, and 20 tokens in all. In two packs: 7 and 3 + 3 + 3, as 3 + 3 is less work
   // than 7; then 7 + 2, and no room for the other 2. In three: 7, 3 + 3 and 3; both 2 join the 3.
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const Job job = job_of(testing::one_layer_each(2), 1, Tokens(40));
   const BaselinePlan made =
       made_by("slimpipe", job, tokens({7, 3, 3, 3, 2, 2}), cost, {.slices = 4, .tails = true});
@@ -128,7 +130,7 @@ TEST(SlimPipeBaseline, BeginsAgainWithAPackMoreWhereAShortSequenceFindsNoRoom) {
 RC_GTEST_PROP(SlimPipeBaseline, OrdersOfPackedTailsAreCorrectWithOneStageARankAndWithTwo, ()) {
   const auto lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 80))));
-  RecomputingCosts cost = testing::round_cost();
+  Costs cost = testing::round_cost();
   cost.shape.set_layers(8);
   const std::int32_t ranks = *rc::gen::inRange(2, 5);
   const std::int32_t stages_per_rank = *rc::gen::inRange(1, 3);
@@ -148,7 +150,7 @@ RC_GTEST_PROP(SlimPipeBaseline, OrdersOfPackedTailsAreCorrectWithOneStageARankAn
 RC_GTEST_PROP(SlimPipeBaseline, APackHasATailAtMostAndNoMoreThanASlice, ()) {
   const auto lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 80))));
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const std::int64_t context = *rc::gen::inRange<std::int64_t>(80, 200);
   const std::int32_t slices = 2 * *rc::gen::inRange(1, 9);
   const Tokens full((context + slices - 1) / slices);
@@ -167,7 +169,7 @@ RC_GTEST_PROP(SlimPipeBaseline, APackHasATailAtMostAndNoMoreThanASlice, ()) {
 RC_GTEST_PROP(Seq1F1BBaseline, SlicesOfAPackAreOfEqualFlopsUpToTwoTokens, ()) {
   const auto lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 600))));
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(*rc::gen::inRange(1, 5));
   const Tokens all = total_tokens(lengths);
   const BaselinePlan made = made_by("seq1f1b", job_of(layout, 1, all), lengths, cost);
@@ -186,7 +188,7 @@ RC_GTEST_PROP(Seq1F1BBaseline, SlicesOfAPackAreOfEqualFlopsUpToTwoTokens, ()) {
 
 TEST(Seq1F1BBaseline, CutsASequenceIntoShorterAndShorterSlices) {
   const SequenceLengths lengths = tokens({4000});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(4);
   const BaselinePlan made = made_by("seq1f1b", job_of(layout, 1, Tokens(4000)), lengths, cost);
   const auto& forward = made.plan.replicas.front().packs.forward;

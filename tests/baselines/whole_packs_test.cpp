@@ -9,6 +9,7 @@
 #include "slimpack/baselines/packed.h"
 #include "slimpack/baselines/step_builder.h"
 #include "tests/baselines/cases.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/expect_error.h"
 
 namespace slimpack {
@@ -74,7 +75,7 @@ TEST(Concatenated, KeepsTheOrderAndOnlyLooksAtTheLastPack) {
 
 TEST(FixedPacking, DealsPacksToTheReplicasInTurn) {
   const SequenceLengths lengths = tokens({10, 9, 8, 7, 6});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made = made_by("concatenated", job_of(layout, 2, Tokens(10)), lengths, cost);
   EXPECT_EQ(members(made.plan.replicas[0].packs.forward), (Packs{{0}, {2}, {4}}));
@@ -86,7 +87,7 @@ TEST(Balanced, PutsLightMicroBatchesAtBothEnds) {
   // Five micro-batches of one sequence each (context 50, every two exceed it): costs fall with
   // length, so the order is … 4th 2nd heaviest-first at even places reversed: 30, 40, 50, 45, 35.
   const SequenceLengths lengths = tokens({50, 45, 40, 35, 30});
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const BaselinePlan made = made_by("balanced", job_of(layout, 1, Tokens(50)), lengths, cost);
   EXPECT_EQ(members(made.plan.replicas[0].packs.forward), (Packs{{4}, {2}, {0}, {1}, {3}}));
@@ -95,12 +96,12 @@ TEST(Balanced, PutsLightMicroBatchesAtBothEnds) {
 RC_GTEST_PROP(Balanced, HasTheFewestMicroBatchesThatFitAsManyOnEveryReplica, ()) {
   const SequenceLengths lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 40))));
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const Tokens context(60);
   const auto replicas = *rc::gen::inRange<std::int32_t>(1, 4);
   const BaselinePlan made = made_by("balanced", job_of(layout, replicas, context), lengths, cost);
-  const std::vector<std::int64_t> costs = sequence_costs(layout, lengths, cost);
+  const std::vector<std::int64_t> costs = sequence_costs(stage_table(cost, layout), lengths);
   std::size_t count = 0;
   for (const ReplicaPlan& replica : made.plan.replicas)
     count = std::max(count, replica.packs.forward.size());
@@ -123,7 +124,7 @@ RC_GTEST_PROP(Balanced, HasTheFewestMicroBatchesThatFitAsManyOnEveryReplica, ())
 }
 
 TEST(BaselinePlan, RefusesWhatMakesNoSenseByNameAndRule) {
-  const RecomputingCosts cost = testing::round_cost();
+  const Costs cost = testing::round_cost();
   const StageLayout layout = testing::one_layer_each(2);
   const SequenceLengths lengths = tokens({5, 11});
   const SequenceLengths empty_one = tokens({5, 0});
@@ -131,7 +132,8 @@ TEST(BaselinePlan, RefusesWhatMakesNoSenseByNameAndRule) {
     const auto plan = [&](const SequenceLengths& step, std::int32_t replicas,
                           std::int64_t context) {
       return [&, replicas, context] {
-        (void)baseline_plan(baseline, {job_of(layout, replicas, Tokens(context)), step, cost});
+        (void)baseline_plan(
+            baseline, testing::input_of(job_of(layout, replicas, Tokens(context)), step, cost));
       };
     };
     expect_invalid_input(plan(lengths, 1, 10),

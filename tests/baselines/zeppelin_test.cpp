@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/baselines/cases.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
@@ -34,7 +35,7 @@ TEST(ZeppelinBaseline, SharesSequencesOnAllRanksOfANodeOrLeavesThemOnOne) {
 }
 
 TEST(ZeppelinBaseline, SharesLongSequencesAcrossNodes) {
-  RecomputingCosts cost = testing::round_cost();
+  Costs cost = testing::round_cost();
   cost.ranks_per_node = 2;
   // The first sequence spans both nodes, the second one the first of them. The others go to the
   // second node, which has fewer tokens, and there to the replica with fewer.
@@ -67,11 +68,12 @@ TEST(ZeppelinBaseline, AReplicaAloneHasNoZones) {
 RC_GTEST_PROP(ZeppelinBaseline, MakesCorrectPlansWithZonesOfPowersOfTwo, ()) {
   const auto lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 3000))));
-  RecomputingCosts cost = testing::round_cost();
+  Costs cost = testing::round_cost();
   cost.ranks_per_node = *rc::gen::inRange(0, 9);
   const auto replicas = *rc::gen::inRange<std::int32_t>(1, 17);
   const Job job = job_of(testing::one_layer_each(*rc::gen::inRange(1, 5)), replicas, Tokens(3000));
-  for (const Tuning& tuning : baseline_named("zeppelin").tunings({job, lengths, cost})) {
+  for (const Tuning& tuning :
+       baseline_named("zeppelin").tunings(testing::input_of(job, lengths, cost))) {
     const StepPlan plan = made_by("zeppelin", job, lengths, cost, tuning).plan;
     RC_ASSERT(check_plan(plan) == std::vector<std::string>());
     for (const ReplicaPlan& replica : plan.replicas)

@@ -16,6 +16,7 @@
 #include "slimpack/solver/unit_cut.h"
 #include "tests/conformance/step_checks.h"
 #include "tests/support/any_of.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/expect_holds.h"
 
 namespace slimpack::conformance {
@@ -187,11 +188,10 @@ std::vector<Cutter> cutters() {
       {.name = "exact packs",
        .cut =
            [](const CutProblem& p) {
-             const Job job{.layout = p.layout};
              const Choices choices{.granularity = p.grid};
-             const StepProblem step =
-                 paced({job, p.lengths, choices, p.cost, {.exact = {.nodes = 100, .size = 1000}}});
-             return exact_packs(step, unit_of(p), p.packs, {}).value();
+             const StepProblem step = paced({stage_table(p.cost, p.layout), p.lengths, choices});
+             const SearchRequest request{step, {.exact = {.nodes = 100, .size = 1000}}};
+             return exact_packs(request, unit_of(p), p.packs, {}).value();
            },
        .exact = true,
        .share = 0.2},

@@ -1,11 +1,10 @@
 #include "tests/conformance/step_checks.h"
+#include "tests/support/bound_costs.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "slimpack/cost/exchange_costs.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/exchange_planning.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/sim/lower.h"
@@ -42,17 +41,15 @@ void require_tokens_once(const StepPlan& plan, Pass pass) {
 /// All replicas, in the ids of the step.
 std::vector<ReplicaPacks> costed(const RatedPlan& step, const Costs& cost,
                                  const std::vector<std::vector<double>>& speed) {
-  const RecomputingCosts recomputing = with_recompute(cost, step.plan.recompute);
-  const StageLayout& layout = step.plan.layout;
+  const StageTable table =
+      stage_table(cost, step.plan.layout, step.plan.recompute,
+                  {static_cast<std::int32_t>(step.plan.replicas.size()), speed});
   std::vector<ReplicaPacks> out;
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    Replication replication{static_cast<std::int32_t>(step.plan.replicas.size()), {}};
-    if (!speed.empty()) replication.speed = speed[r];
     const PackPlan& packs = step.plan.replicas[r].packs;
-    out.push_back(
-        {packs, task_times(recomputing, layout, packs, replication),
-         task_bytes(recomputing, layout, packs, step.plan.lengths, Counted::kAll, ReplicaId(r))});
-    add_exchanges(out.back(), recomputing, layout, step.schedules[r].exchanges, replication);
+    out.push_back({packs, table.times(packs, ReplicaId(r)),
+                   table.bytes(packs, step.plan.lengths, Counted::kAll, ReplicaId(r))});
+    table.add_exchanges(out.back(), step.schedules[r].exchanges, ReplicaId(r));
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "slimpack/cost/abilities.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/replica_tasks.h"
 
@@ -32,7 +33,7 @@ void merge_exchange_and_split(PlanRequest& request, const Workload& workload) {
 }
 
 void recompute(PlanRequest& request, const Workload& workload) {
-  request.recompute = known_recomputations(workload.cost);
+  request.recompute = abilities(workload.cost).recomputations;
 }
 
 PlanRequest plain_request(const Workload& workload) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "slimpack/cost/abilities.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/conformance/step_checks.h"
 #include "tests/conformance/step_makers.h"
@@ -153,7 +154,7 @@ TEST(Refusal, NamesACapThatFitsWhereTheHeaviestReplicaHintsAtOtherCuts) {
   request.pp = 2;
   request.dp = request.most_merged = 4;
   request.speed = {{1, 0.89}, {0.89, 1}, {1, 1}, {0.707, 1}};
-  request.recompute = known_recomputations(cost_of(CostKind::kCompute));
+  request.recompute = abilities(cost_of(CostKind::kCompute)).recomputations;
   expect_named_cap_to_fit(request);
 }
 

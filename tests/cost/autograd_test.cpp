@@ -3,9 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/abilities.h"
+#include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/memory_model.h"
 #include "tests/cost/round_model.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/counted_costs.h"
 #include "tests/support/expect_error.h"
 
@@ -210,10 +212,10 @@ TEST(AutogradMemory, ThatNobodyCanCountIsRefused) {
 TEST(AutogradCosts, KnowThreeRecomputationsAndNoMerging) {
   const Costs cost = counted_costs({0, 1});
   EXPECT_EQ(
-      known_recomputations(cost),
+      abilities(cost).recomputations,
       (std::vector<Recompute>{Recompute::kNothing, Recompute::kElementwise, Recompute::kFull}));
-  EXPECT_TRUE(knows(cost, Recompute::kElementwise));
-  EXPECT_FALSE(knows(cost, Recompute::kMlp));
+  EXPECT_TRUE(abilities(cost).knows(Recompute::kElementwise));
+  EXPECT_FALSE(abilities(cost).knows(Recompute::kMlp));
   const auto chosen = with_recompute(cost, Recompute::kFull);
   expect_invalid_input(
       [&] {
@@ -224,13 +226,14 @@ TEST(AutogradCosts, KnowThreeRecomputationsAndNoMerging) {
 
 TEST(AutogradCosts, KeepGraphsOnStagesAllOfWhoseLayersDo) {
   using enum Recompute;
-  const auto cost = with_recompute(counted_costs({0, 0, 0}), {kElementwise, kNothing, kFull});
-  EXPECT_TRUE(keeps_graphs(cost, kTwoStages, StageId(0)));
-  EXPECT_FALSE(keeps_graphs(cost, kTwoStages, StageId(1)));
-  EXPECT_TRUE(keeps_graphs(cost));
-  const auto mixed = with_recompute(counted_costs({0, 0, 0}), {kFull, kElementwise, kNothing});
-  EXPECT_FALSE(keeps_graphs(mixed, kTwoStages, StageId(0)));
-  EXPECT_TRUE(keeps_graphs(mixed, kTwoStages, StageId(1)));
+  const Costs cost = counted_costs({0, 0, 0});
+  const AutogradStages first(cost, kTwoStages, {kElementwise, kNothing, kFull}, {});
+  EXPECT_TRUE(first.keeps_graphs(StageId(0)));
+  EXPECT_FALSE(first.keeps_graphs(StageId(1)));
+  EXPECT_TRUE(stage_table(cost, kTwoStages, first.recompute).keeps_graphs());
+  const AutogradStages last(cost, kTwoStages, {kFull, kElementwise, kNothing}, {});
+  EXPECT_FALSE(last.keeps_graphs(StageId(0)));
+  EXPECT_TRUE(last.keeps_graphs(StageId(1)));
 }
 
 TEST(AutogradJson, RoundTripsToTheLastBit) {

@@ -8,7 +8,9 @@
 #include <tuple>
 
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/recomputed_cost.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/expect_error.h"
 
 namespace slimpack {

@@ -8,6 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "tests/cost/round_model.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {

@@ -1,8 +1,8 @@
-#include "slimpack/cost/exchange_costs.h"
-
 #include <gtest/gtest.h>
 
+#include "slimpack/cost/abilities.h"
 #include "tests/cost/round_model.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/counted_costs.h"
 
 namespace slimpack {
@@ -37,7 +37,8 @@ struct Exchanged {
     const auto& times = pass == Pass::kForward ? replica.times.forward : replica.times.backward;
     const Nanos giver = times[0][last.index()], taker = times[1][middle.index()];
     const ContextExchange exchange{{StageId(0), pass, last}, {StageId(1), pass, middle}, Tokens(2)};
-    add_exchanges(replica, cost, layout, std::span(&exchange, 1), {replicas, speed});
+    const OneReplica one{replicas, {speed.begin(), speed.end()}};
+    table_of(cost, layout, one).add_exchanges(replica, std::span(&exchange, 1));
     return {(times[0][last.index()] - giver).count(), (times[1][middle.index()] - taker).count()};
   }
 };
@@ -107,10 +108,10 @@ TEST(ExchangeCosts, KeepWhatTravelsForTheLayersHidden) {
 
 TEST(ExchangeCosts, AreOfOurOwnLayersWithoutWindows) {
   Costs cost = testing::round_model();
-  EXPECT_TRUE(exchanges_attention(cost));
-  EXPECT_FALSE(exchanges_attention(testing::counted_costs({0, 0})));  // under autograd
+  EXPECT_TRUE(abilities(cost).exchanges_attention);
+  EXPECT_FALSE(abilities(testing::counted_costs({0, 0})).exchanges_attention);  // under autograd
   cost.forward.window = Tokens(64);
-  EXPECT_FALSE(exchanges_attention(cost));
+  EXPECT_FALSE(abilities(cost).exchanges_attention);
 }
 
 }  // namespace

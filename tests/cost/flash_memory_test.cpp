@@ -4,9 +4,9 @@
 
 #include "slimpack/cost/attention_transients.h"
 #include "slimpack/cost/joined_slices.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/kernels/fa4_workspace.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {

@@ -1,9 +1,8 @@
-#include "slimpack/cost/in_flight.h"
-
 #include <gtest/gtest.h>
 
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/stage_table.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
@@ -32,7 +31,7 @@ Costs on_gpus() {
 
 TEST(InFlight, CountsTwoMessagesThatLeaveAndOneThatComesForEachStageBeside) {
   TaskBytes bytes = bytes_of_two_packs();
-  add_in_flight(bytes, on_gpus(), kLayout, 1);
+  stage_table(on_gpus(), kLayout, {}, {1}).add_in_flight(bytes);
   for (const auto* transients : {&bytes.forward_transient, &bytes.backward_transient,
                                  &bytes.input_transient, &bytes.weight_transient})
     for (std::size_t p = 0; p < 2; ++p) {
@@ -45,14 +44,14 @@ TEST(InFlight, CountsTwoMessagesThatLeaveAndOneThatComesForEachStageBeside) {
 TEST(InFlight, CountsNeighboursAmongMessagesThatAreHeldTogether) {
   TaskBytes bytes = bytes_of_two_packs();
   bytes.forward_input = {Bytes(50), Bytes(1), Bytes(30), Bytes(25)};
-  add_in_flight(bytes, on_gpus(), kLayout, 1);
+  stage_table(on_gpus(), kLayout, {}, {1}).add_in_flight(bytes);
   EXPECT_EQ(bytes.forward_transient[0][0], Bytes(30 + 25 + 200));
 }
 
 TEST(InFlight, IsCountedStepByStep) {
   for (const Counted counted : {Counted::kTensors, Counted::kKernels, Counted::kMessages}) {
     TaskBytes bytes = bytes_of_two_packs();
-    add_in_flight(bytes, on_gpus(), kLayout, 4, counted);
+    stage_table(on_gpus(), kLayout, {}, {4}).add_in_flight(bytes, counted);
     const Bytes messages = counted == Counted::kMessages ? Bytes(240) : Bytes(0);
     EXPECT_EQ(bytes.backward_transient[0], std::vector<Bytes>(2, messages));
   }
@@ -64,7 +63,7 @@ TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
   TaskBytes bytes = bytes_of_two_packs();
   for (auto* transients : {&bytes.backward_transient, &bytes.weight_transient})
     for (auto& stage : *transients) stage[1] = Bytes(1000);
-  add_in_flight(bytes, on_gpus(), kLayout, 4);
+  stage_table(on_gpus(), kLayout, {}, {4}).add_in_flight(bytes);
   // A backward of a middle stage sends, and the sums begin after it. They are more than 1,000
   // bytes.
   EXPECT_EQ(bytes.backward_transient[1][0], Bytes(570));
@@ -77,13 +76,13 @@ TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
   // In two rounds: copies of all. Of 32 members in blocks of eight, each sums its own shard and
   // those of three others, and gets seven parts of the four.
   bytes = bytes_of_two_packs();
-  add_in_flight(bytes, on_gpus(), kLayout, 32);
+  stage_table(on_gpus(), kLayout, {}, {32}).add_in_flight(bytes);
   EXPECT_EQ(bytes.backward_transient[1][1], Bytes(570) + gradients + gradients / 32 * 7 * 4);
   // Inside nodes of four first: three other parts of a quarter, then seven of its eighths.
   Costs cost = on_gpus();
   cost.ranks_per_node = 12;  // three stages of four replicas
   bytes = bytes_of_two_packs();
-  add_in_flight(bytes, cost, kLayout, 32);
+  stage_table(cost, kLayout, {}, {32}).add_in_flight(bytes);
   EXPECT_EQ(bytes.backward_transient[1][1], Bytes(570) + gradients / 4 * 3 + gradients / 4 / 8 * 7);
 }
 
@@ -91,7 +90,7 @@ TEST(InFlight, IsNothingOnACpu) {
   TaskBytes bytes = bytes_of_two_packs();
   Costs cost = on_gpus();
   cost.gpu.reset();
-  add_in_flight(bytes, cost, kLayout, 4);
+  stage_table(cost, kLayout, {}, {4}).add_in_flight(bytes);
   EXPECT_EQ(bytes.backward_transient, bytes_of_two_packs().backward_transient);
 }
 

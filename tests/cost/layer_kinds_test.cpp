@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/memory_model.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/expect_error.h"
 
 namespace slimpack {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "slimpack/cost/memory_model.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/token_bytes.h"
 
@@ -189,7 +189,8 @@ TEST(LayerMemory, OfRowsInHostMemoryIsThatOfOneLayerThatRunsAndOneOnItsWay) {
   EXPECT_EQ(first.backward_transient[0][0], Bytes(3272 + 5 * 264));
   EXPECT_EQ(both.backward_transient[0][0], Bytes(3272 + 5 * (264 + 264 - 136)));
   const auto host = [&](RecomputeByLayer recompute) {
-    return host_bytes(with_recompute(cost, std::move(recompute)), {{0, 2}}, packs, {Tokens(10)})
+    return table_of(with_recompute(cost, std::move(recompute)), {{0, 2}})
+        .host_bytes(packs, {Tokens(10)})
         .rows[0];
   };
   EXPECT_EQ(host({R::kElementwise, R::kFull}), (List{Bytes(0), Bytes(0)}));

@@ -1,10 +1,11 @@
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/head_block.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include "slimpack/schedule/activation_ledger.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/random_plan.h"
 #include "tests/support/token_bytes.h"

@@ -1,7 +1,6 @@
-#include "slimpack/cost/overheads.h"
-
 #include <gtest/gtest.h>
 
+#include "tests/support/bound_costs.h"
 #include "tests/support/counted_costs.h"
 #include "tests/support/small_cost.h"
 
@@ -24,7 +23,7 @@ double counted(const RecomputingCosts& cost, const StageLayout& layout, const Pa
   for (std::int32_t r = 0; r < layout.ranks(); ++r)
     for (const Pass pass : kWholePasses)
       for (const MicroPack& pack : packs.of(pass)) {
-        const PackCost own = rank_cost(cost, layout, r, pass, pack.replicas);
+        const PackCost own = table_of(cost, layout).rank(r, pass, pack.replicas);
         sum += (own.per_pack + own.per_slice * static_cast<double>(pack.slices.size())) /
                speed[static_cast<std::size_t>(r)];
       }
@@ -38,13 +37,14 @@ TEST(Overheads, AreThePackAndSliceTermsOfEveryRankAndRecomputation) {
                                     Recompute::kAttention, Recompute::kMlp}) {
     const RecomputingCosts cost = with_recompute(small_cost(), recompute);
     StageLayout layout{{0, 3, 6}};
-    const Nanos one_stage = overhead_time(cost, layout, packs, {1, speed});
+    const Nanos one_stage = table_of(cost, layout, {1, speed}).overhead_time(packs);
     // Each of 2 · (2 + 3) actions is rounded to a nanosecond, with the overheads and without.
     EXPECT_NEAR(static_cast<double>(one_stage.count()), counted(cost, layout, packs, speed), 10);
     EXPECT_GT(one_stage, Nanos(0));
     layout = {{0, 2, 3, 5, 6}, StagePlacement::looped(2, 2)};
-    EXPECT_NEAR(static_cast<double>(overhead_time(cost, layout, packs, {1, speed}).count()),
-                counted(cost, layout, packs, speed), 20);
+    EXPECT_NEAR(
+        static_cast<double>(table_of(cost, layout, {1, speed}).overhead_time(packs).count()),
+        counted(cost, layout, packs, speed), 20);
   }
 }
 
@@ -56,7 +56,7 @@ TEST(Overheads, OfMergedPacksAndOfASharedVocabularyAreCounted) {
   const StageLayout layout{{0, 3, 6}, {}, true};
   const std::vector<double> speed{1, 1};
   // 10 actions, and E of 2 packs, H and G of 3 packs on both ranks.
-  EXPECT_NEAR(static_cast<double>(overhead_time(cost, layout, packs, {2, speed}).count()),
+  EXPECT_NEAR(static_cast<double>(table_of(cost, layout, {2, speed}).overhead_time(packs).count()),
               counted(cost, layout, packs, speed), 10 + 2 * (2 + 3 + 3));
 }
 
@@ -81,11 +81,11 @@ TEST(Overheads, UnderAutogradAreThoseOfTheGraphThatAPackKeeps) {
   const Slice whole{SequenceId(0), Tokens(0), Tokens(50)};
   const PackPlan paired{{{{whole}}}, {{{whole}}}};
   // Two layers with their graphs, and the stage's own time of one forward.
-  EXPECT_EQ(overhead_time(with_recompute(costs, Recompute::kElementwise), layout, paired),
+  EXPECT_EQ(table_of(with_recompute(costs, Recompute::kElementwise), layout).overhead_time(paired),
             Nanos(2 * 2000 + 2 * 5000 + 100));
   // No slice needs keys of the only one, so that forward is left out on the last stage; backward
   // runs it again, with the stage's own time.
-  EXPECT_EQ(overhead_time(with_recompute(costs, Recompute::kFull), layout, paired),
+  EXPECT_EQ(table_of(with_recompute(costs, Recompute::kFull), layout).overhead_time(paired),
             Nanos(2 * 7000 + 100));
 }
 

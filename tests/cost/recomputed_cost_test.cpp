@@ -5,7 +5,11 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/random.h"
+#include "slimpack/cost/abilities.h"
+#include "slimpack/cost/bound_stages.h"
+#include "slimpack/cost/recomputed_cost.h"
 #include "tests/cost/round_model.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
@@ -123,10 +127,10 @@ double token_time(const RecomputingCosts& cost, std::int32_t stage, Pass pass) {
 
 TEST(Offload, IsKnownWithTheTimeToTheHost) {
   Costs cost = round_model_of_replicas();
-  EXPECT_EQ(known_recomputations(cost),
+  EXPECT_EQ(abilities(cost).recomputations,
             (std::vector<R>{R::kNothing, R::kElementwise, R::kAttention, R::kMlp, R::kFull}));
   cost.host_per_byte = 1;
-  EXPECT_TRUE(std::ranges::equal(known_recomputations(cost), all_recomputations()));
+  EXPECT_TRUE(std::ranges::equal(abilities(cost).recomputations, all_recomputations()));
 }
 
 TEST(Offload, OfALayerBeforeAnotherTakesWhatThatDoesNotHide) {
@@ -173,7 +177,7 @@ TEST(WithRecompute, EdgesLinksAndWeightGradientsStay) {
   plain.weight_gradient = {80, 1.5};
   const PackPlan packs{{{{slice(0, 0, 9)}}}, {{{slice(0, 0, 9)}}}};
   const TaskTimes before = task_times(RecomputingCosts{plain}, kTwoStages, packs);
-  for (const Recompute recompute : known_recomputations(plain)) {
+  for (const Recompute recompute : abilities(plain).recomputations) {
     const TaskTimes after = task_times(with_recompute(plain, recompute), kTwoStages, packs);
     EXPECT_EQ(after.forward, before.forward);
     EXPECT_EQ(after.weight_gradient, before.weight_gradient);
@@ -182,16 +186,10 @@ TEST(WithRecompute, EdgesLinksAndWeightGradientsStay) {
   }
 }
 
-template <class Cost>
-concept CanChoose = requires(const Cost& cost) {
-  with_recompute(cost, Recompute::kMlp);
-};
-
-TEST(WithRecompute, TakesAPolicyForEveryLayerOnce) {
+TEST(StageTable, TakesAPolicyForEveryLayerOrNone) {
   const Costs cost = round_model_of_replicas();
-  EXPECT_THROW((void)with_recompute(cost, RecomputeByLayer{Recompute::kMlp}), InternalError);
-  static_assert(!CanChoose<RecomputingCosts> && CanChoose<Costs>);
-  EXPECT_EQ(with_recompute(cost, RecomputeByLayer{}), RecomputingCosts{cost});
+  EXPECT_THROW((void)stage_table(cost, kTwoStages, {Recompute::kMlp}), InternalError);
+  EXPECT_EQ(stage_table(cost, kTwoStages, {}), stage_table(cost, kTwoStages));
 }
 
 RC_GTEST_PROP(LayersByRecompute, CountTheLayersOfEveryStage, (std::uint64_t seed)) {
@@ -200,10 +198,10 @@ RC_GTEST_PROP(LayersByRecompute, CountTheLayersOfEveryStage, (std::uint64_t seed
   RecomputeByLayer recompute;
   for (std::int64_t l = 0; l < plain.shape.num_layers(); ++l)
     recompute.push_back(all_recomputations()[rng.below(kRecomputations)]);
-  const RecomputingCosts cost = with_recompute(plain, recompute);
+  const PackFlowStages bound(plain, kTwoStages, recompute, {});
   std::array<std::int32_t, kRecomputations> sum{};
   for (std::int32_t s = 0; s < 2; ++s) {
-    const auto counts = layers_by_recompute(cost, kTwoStages, StageId(s));
+    const auto counts = bound.layers_by_recompute(StageId(s), 0);
     for (std::size_t r = 0; r < counts.size(); ++r) sum[r] += counts[r];
   }
   for (const Recompute r : all_recomputations())

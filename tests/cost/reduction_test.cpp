@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cost/round_model.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "slimpack/cost/memory_model.h"
 #include "tests/cost/round_model.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/random_step.h"
 
 namespace slimpack {
@@ -127,7 +127,9 @@ TEST(SharedMemory, OwnPacksBesideMergedOnesAreWhole) {
 
 TEST(SharedMemory, HostMemoryKnowsTheActionsOfASplitBackward) {
   RecomputingCosts cost = with_recompute(example_cost(), Recompute::kOffload);
-  const auto host = [&] { return host_bytes(cost, kOneStage, example_packs(), {Tokens(10)}); };
+  const auto host = [&] {
+    return table_of(cost, kOneStage).host_bytes(example_packs(), {Tokens(10)});
+  };
   EXPECT_TRUE(host().input_transient.empty());
   cost.weight_gradient = {1, 1};
   const std::vector<List> nothing{List(example_packs().backward.size())};
@@ -175,7 +177,7 @@ RC_GTEST_PROP(SharedMemory, SharesOfAllSequencesAddUp, (std::uint64_t seed)) {
     for (const SequenceId q : replica.sequences)
       held += (plan.lengths[q.index()].count() + group[q.index()] - 1) / group[q.index()];
     Bytes rows;
-    const TaskBytes host = host_bytes(cost, plan.layout, replica.packs, plan.lengths);
+    const TaskBytes host = table_of(cost, plan.layout).host_bytes(replica.packs, plan.lengths);
     for (const auto* where : {&bytes, &host})
       for (const Bytes b : where->rows[1]) rows += b;
     if (held > 0) RC_ASSERT(rows.count() % held == 0);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/cost/round_model.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/random_step.h"
 
@@ -180,7 +181,7 @@ TEST(TaskTimes, ReduceBucketByBucketAndGatherWhatWasUpdated) {
 
 TEST(TaskTimes, CountWhatTheLastBackwardDoesNotHideOfTheReduction) {
   RecomputingCosts cost{round_model_of_replicas()};
-  const Replication replication{.replicas = 2};
+  const OneReplica replication{.replicas = 2};
   PackPlan packs;
   packs.forward = {{{slice(0, 0, 1)}}, {{slice(1, 0, 100)}}};
   packs.backward = {{{slice(1, 0, 100)}}, {{slice(0, 0, 1)}}};
@@ -214,7 +215,7 @@ TEST(TaskTimes, CountWhatTheLastBackwardDoesNotHideOfTheReduction) {
 // from then on. A merged backward sends to its group in every layer; weight gradients send nothing.
 TEST(TaskTimes, OfAMergedLastBackwardHideNothingOfTheReduction) {
   RecomputingCosts cost{round_model_of_replicas()};
-  const Replication replication{.replicas = 2};
+  const OneReplica replication{.replicas = 2};
   const StageLayout one_stage{{0, 3}};
   PackPlan packs;
   packs.forward = {{{slice(0, 0, 1)}}, {{slice(1, 0, 100)}, 2}};

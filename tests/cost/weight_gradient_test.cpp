@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "slimpack/cost/memory_model.h"
 #include "tests/cost/round_model.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/random_step.h"
 
 namespace slimpack {

@@ -1,8 +1,8 @@
 // Cost files, and what a small plan costs by them.
 #include "slimpack/cost/cost_model.h"
 
-#include "slimpack/cost/memory_model.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/support/bound_costs.h"
 
 using namespace slimpack;
 

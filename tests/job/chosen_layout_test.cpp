@@ -42,6 +42,16 @@ TEST(ChosenLayout, IsTheOneThatIsConfigured) {
       (std::vector{StageLayout{{0, 2, 4, 6, 8, 10, 12, 14, 16}, StagePlacement::looped(4, 2)}}));
 }
 
+TEST(ChosenLayout, GivesPlannersThatRunOneStageARankOne) {
+  RunConfig config = config_of(2);
+  config.parallel.chooses_stages = true;
+  config.plan.planner = PlannerKind::kContextParallel;
+  const Costs cost = sixteen_layers();
+  const StageLayout layout =
+      chosen_layout(config, cost, kLengths, configured_choices(config, cost));
+  EXPECT_EQ(layout.placement.stages_per_rank(), 1);
+}
+
 TEST(ChosenLayout, TriesAsManyStagesAsThereAreLayers) {
   const auto tried = [](std::int32_t pp) {
     RunConfig config = config_of(pp);

@@ -19,21 +19,20 @@ using testing::PlanRequest;
 /// Every tuning of every baseline against its three bounds.
 void expect_bounded(const PlanRequest& request, const Costs& known, int& close) {
   const Job job = request.job(known);
-  const RecomputingCosts cost = with_recompute(known, request.recompute.back());
-  const RecomputingCosts cheapest = cheapest_cost(known, request.recompute);
-  BaselineBounds bounds(job, request.lengths, cheapest, request.most_merged);
+  const StageTable table = stage_table(known, job, request.recompute.back());
+  const StageTable cheapest = cheapest_table(known, job, request.recompute);
+  BaselineBounds bounds(cheapest, request.lengths, request.most_merged);
   for (const Baseline& baseline : baselines()) {
-    for (const Tuning& tuning : baseline.tunings({job, request.lengths, cost})) {
+    for (const Tuning& tuning : baseline.tunings({table, job.context, request.lengths})) {
       SCOPED_TRACE(std::string(baseline.name) + ": " + describe(tuning));
-      const BaselineInput input{job, request.lengths, cost, tuning};
+      const BaselineInput input{table, job.context, request.lengths, tuning};
       const BaselinePlan made = baseline_plan(baseline, input);
       if (most_merged(made.plan) > request.most_merged) continue;
-      const Nanos makespan = predict(ordered_step(made, job, cost), known).makespan;
+      const Nanos makespan = predict(ordered_step(made, job.memory_cap, table), known).makespan;
       EXPECT_LE(bounds.of_kind(baseline), makespan);
       if (made.discipline != Discipline::kCyclic)
         for (std::size_t r = 0; r < made.plan.replicas.size(); ++r) {
-          const TaskTimes times = task_times(cost, made.plan.layout, made.plan.replicas[r].packs,
-                                             replication_of(job, ReplicaId(r)));
+          const TaskTimes times = table.times(made.plan.replicas[r].packs, ReplicaId(r));
           EXPECT_LE(order_bound(fixed_order(made, r), times), makespan);
         }
       const MadePacks packs = made_packs(baseline, input);

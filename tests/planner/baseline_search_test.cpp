@@ -6,6 +6,7 @@
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/random_baseline_job.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {

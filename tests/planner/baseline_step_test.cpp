@@ -1,4 +1,5 @@
 #include "slimpack/planner/baseline_step.h"
+#include "slimpack/cost/abilities.h"
 
 #include <gtest/gtest.h>
 
@@ -53,7 +54,7 @@ TEST(BaselineStep, ComputesAgainOnlyWhereTheCapDemandsIt) {
 TEST(BaselineStep, OfBestFitIsWhatPackedMeansToThePlanner) {
   const Costs cost = testing::small_cost();
   PlanRequest request = mixed_request();
-  request.recompute = known_recomputations(cost);
+  request.recompute = abilities(cost).recomputations;
   request.mixed_recompute = true;
   request.planner = PlannerKind::kPacked;
   // A byte less than what the cheapest policy needs, so that another one is taken: for all layers,

@@ -95,10 +95,7 @@ void expect_near(const Figures& found, const Figures& published) {
 TEST(DynaPipePublished, BubbleAndMemoryAreThoseOfItsOwnSimulator) {
   const SequenceLengths lengths = lengths_of_the_runs();
   const StageLayout layout{{0, 8, 16, 24, 32}};
-  const Job job{.layout = layout, .context = kContext};
-  const RecomputingCosts cost =
-      with_recompute(published_cost(), RecomputeByLayer(32, Recompute::kElementwise));
-  const BaselineInput input{job, lengths, cost};
+  const BaselineInput input{stage_table(published_cost(), layout), kContext, lengths};
   const SequencePacks first_fit = first_fit_packs(input);
   const SequencePacks concatenated = concatenated_packs(input);
   const SequencePacks balanced = balanced_packs(lengths);

@@ -12,16 +12,19 @@ namespace {
 
 /// A step of one replica with everything that StepProblem refers to.
 struct Step {
-  RecomputingCosts cost{testing::small_cost()};
+  Costs cost{testing::small_cost()};
   SequenceLengths lengths;
   std::int32_t pp = 1;
   std::size_t size = 64;
-  Job job;
   Choices choices;
 
-  [[nodiscard]] StepProblem problem() {
-    job.layout = balanced_layout(cost, lengths, pp);
-    return paced({job, lengths, choices, cost, {.exact = {.nodes = 1, .size = size}}});
+  [[nodiscard]] StepProblem problem() const {
+    return paced({stage_table(cost, balanced_layout(cost, lengths, pp)), lengths, choices});
+  }
+  [[nodiscard]] std::optional<PackPlan> exact(const Unit& of, int packs,
+                                              const milp::SolveLimits& limits = {}) const {
+    const StepProblem step = problem();
+    return exact_packs({step, {.exact = {.nodes = 1, .size = size}}}, of, packs, limits);
   }
   [[nodiscard]] Unit unit() const {
     return units_of(lengths, {{all_sequences(lengths)}, {}, {1}}).front();
@@ -45,7 +48,7 @@ Step random_step(Rng& rng, std::int64_t most) {
 
 void require_valid(Step& step, const PackPlan& packs) {
   const StepPlan plan{
-      step.lengths, step.problem().job.layout, {{all_sequences(step.lengths), packs}}};
+      step.lengths, step.problem().table.layout(), {{all_sequences(step.lengths), packs}}};
   RC_ASSERT(check_plan(plan) == std::vector<std::string>{});
 }
 
@@ -55,7 +58,7 @@ RC_GTEST_PROP(ExactPacks, KeepTheProgramWithinItsSize, (std::uint64_t seed)) {
   step.size = 12 + rng.below(20);
   const int packs = 2 + static_cast<int>(rng.below(3));
   const std::size_t most = step.size / static_cast<std::size_t>(packs);
-  const auto exact = exact_packs(step.problem(), step.unit(), packs, {.nodes = 1});
+  const auto exact = step.exact(step.unit(), packs, {.nodes = 1});
   RC_ASSERT(exact.has_value() == (step.lengths.size() <= most));
   if (!exact) return;
   require_valid(step, *exact);
@@ -74,7 +77,7 @@ TEST(ExactPacks, RunLongSequencesFirstAndBackwardWhatIsReady) {
   step.lengths = {Tokens(100), Tokens(512), Tokens(300), Tokens(1024), Tokens(200), Tokens(512)};
   step.choices.granularity = Tokens(512);
   step.pp = 3;
-  const PackPlan packs = exact_packs(step.problem(), step.unit(), 4, {}).value();
+  const PackPlan packs = step.exact(step.unit(), 4).value();
   ASSERT_GE(packs.forward.size(), 2U);
   const auto holds_longest = [](const MicroPack& pack) {
     return std::any_of(pack.slices.begin(), pack.slices.end(),
@@ -91,12 +94,12 @@ TEST(ExactPacks, AreNotMadeForSeveralReplicasOrNothing) {
   step.lengths = {Tokens(512), Tokens(256)};
   Unit two = step.unit();
   two.replicas.push_back(two.replicas.front());
-  EXPECT_TRUE(exact_packs(step.problem(), step.unit(), 2, {}).has_value());
-  EXPECT_FALSE(exact_packs(step.problem(), two, 2, {}).has_value());
+  EXPECT_TRUE(step.exact(step.unit(), 2).has_value());
+  EXPECT_FALSE(step.exact(two, 2).has_value());
   Unit none = step.unit();
   none.replicas.front().sequences.clear();
   none.replicas.front().lengths.clear();
-  EXPECT_FALSE(exact_packs(step.problem(), none, 2, {}).has_value());
+  EXPECT_FALSE(step.exact(none, 2).has_value());
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "slimpack/planner/fit_advice.h"
+#include "slimpack/cost/abilities.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -9,6 +10,7 @@
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 #include "tests/planner/small_step.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
@@ -117,7 +119,7 @@ TEST(FitAdvice, ChangesTwoThingsOnlyWhereOneIsNotEnough) {
        single_changes(question.job, {.layers = 6,
                                     .heads = 4,
                                     .most_tp = 4,
-                                    .recompute = known_recomputations(question.cost({}))}))
+                                    .recompute = abilities(question.cost({})).recomputations}))
     EXPECT_FALSE(fits(question, single.job));
   ASSERT_FALSE(advice.options.empty());
   EXPECT_LE(advice.options.size(), 5U);

@@ -90,6 +90,14 @@ TEST(PlanStep, TakesSlimpipeInItsBestSetting) {
   EXPECT_THROW((void)plan_step(request, cost), InvalidInput);
 }
 
+TEST(PlanStep, RefusesSeveralStagesARankWhereTheBaselineRunsOne) {
+  PlanRequest request{.lengths = {Tokens(900), Tokens(300)}, .pp = 2, .context = Tokens(1000)};
+  request.stages_per_rank = 2;
+  request.planner = PlannerKind::kContextParallel;
+  expect_invalid_input([&] { (void)plan_step(request, small_cost(2)); },
+                       {"\"context-parallel\"", "parallel.stages_per_rank is 2", "set it to 1"});
+}
+
 TEST(PlanStep, RefusesToExchangeAttentionOfLayersWithAWindow) {
   Costs cost = small_cost();
   cost.forward.window = Tokens(64);

@@ -1,6 +1,7 @@
 // Random jobs for baselines.
 #pragma once
 
+#include "slimpack/cost/abilities.h"
 #include "tests/planner/small_step.h"
 
 namespace slimpack::testing {
@@ -15,7 +16,7 @@ inline PlanRequest random_baseline_job(Rng& rng) {
   while (2 * request.most_merged <= request.dp && rng.below(2) == 0) request.most_merged *= 2;
   request.context = request.context * (1 + static_cast<std::int64_t>(rng.below(3)));
   if (rng.below(2) == 0) request.granularity = Tokens(1 << rng.below(10));
-  if (rng.below(3) == 0) request.recompute = known_recomputations(small_cost());
+  if (rng.below(3) == 0) request.recompute = abilities(small_cost()).recomputations;
   request.mixed_recompute = request.recompute.size() > 1 && rng.below(2) == 0;
   if (rng.below(4) == 0) request.backward = BackwardKind::kSplit;
   request.exchange_context = rng.below(2) == 0;

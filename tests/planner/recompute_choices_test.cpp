@@ -1,13 +1,14 @@
 #include "slimpack/planner/recompute_choices.h"
+#include "slimpack/cost/abilities.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/small_step.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/token_bytes.h"
 
@@ -28,7 +29,7 @@ struct Asked {
   explicit Asked(std::int32_t pp) {
     request.lengths = {Tokens(700), Tokens(40)};
     request.pp = pp;
-    request.recompute = known_recomputations(cost);
+    request.recompute = abilities(cost).recomputations;
     request.mixed_recompute = true;
   }
   [[nodiscard]] Job job() const { return request.job(cost); }
@@ -71,7 +72,7 @@ TEST(RecomputeChoices, KeepNothingThatTakesNoTimeAway) {
   EXPECT_EQ(asked.choices().front(), RecomputeByLayer(6, R::kElementwise));
   // Rows in host memory take that: however fast, they leave the others their place.
   asked.cost.host_per_byte = 1e-9;
-  asked.request.recompute = known_recomputations(asked.cost);
+  asked.request.recompute = abilities(asked.cost).recomputations;
   for (const R policy : {R::kElementwise, R::kMlp, R::kFull, R::kOffload})
     EXPECT_TRUE(has(policy)) << to_string(policy);
   // A policy that is asked for is taken, whatever it costs.
@@ -140,8 +141,8 @@ TEST(RecomputeChoices, DoNotDependOnTheMemoryCap) {
 TEST(NeverFits, IsTrueBelowWhatTheLongestSequenceKeeps) {
   Asked asked(2);
   const auto never = [&](Recompute recompute = R::kElementwise) {
-    return never_fits(asked.job(), asked.request.lengths, asked.request.choices(),
-                      with_recompute(asked.cost, recompute));
+    return never_fits(asked.job().memory_cap, asked.request.lengths, asked.request.most_merged,
+                      stage_table(asked.cost, asked.job(), recompute));
   };
   EXPECT_FALSE(never());  // no cap
   const Bytes kept =
@@ -156,17 +157,17 @@ TEST(NeverFits, IsTrueBelowWhatTheLongestSequenceKeeps) {
   EXPECT_FALSE(never());
 }
 
-TEST(CheapestCost, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
+TEST(CheapestTable, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
   const Costs cost = small_cost();
+  const Job job{.layout = {{0, 6}}};
   for (const std::vector<R>& allowed :
        {std::vector{R::kMlp}, {R::kMlp, R::kAttention}, {R::kFull, R::kNothing}, {R::kElementwise}})
     for (const R recompute : allowed) {
-      const StageLayout layout{{0, 6}};
-      const auto terms = [&](const RecomputingCosts& c) {
-        return stage_cost(c, layout, StageId(std::int32_t{0}), Pass::kBackward);
+      const auto terms = [&](const StageTable& table) {
+        return table.stage(StageId(std::int32_t{0}), Pass::kBackward);
       };
-      const PackCost low = terms(cheapest_cost(cost, allowed));
-      const PackCost high = terms(with_recompute(cost, recompute));
+      const PackCost low = terms(cheapest_table(cost, job, allowed));
+      const PackCost high = terms(stage_table(cost, job, recompute));
       EXPECT_LE(low.per_slice, high.per_slice);
       EXPECT_LE(low.per_token, high.per_token);
       EXPECT_LE(low.per_pair, high.per_pair);
@@ -174,9 +175,9 @@ TEST(CheapestCost, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
     }
   Costs linked = cost;
   linked.host_per_byte = 1;
-  EXPECT_EQ(cheapest_cost(linked, std::vector{R::kOffload, R::kFull}),
-            with_recompute(linked, R::kElementwise));
-  EXPECT_EQ(cheapest_cost(cost, std::vector{R::kMlp}), with_recompute(cost, R::kMlp));
+  EXPECT_EQ(cheapest_table(linked, job, std::vector{R::kOffload, R::kFull}),
+            stage_table(linked, job, R::kElementwise));
+  EXPECT_EQ(cheapest_table(cost, job, std::vector{R::kMlp}), stage_table(cost, job, R::kMlp));
 }
 
 TEST(PlanStep, MixesPoliciesWhereThatIsEnough) {
@@ -204,7 +205,7 @@ RatedPlan tight_step(double host_per_byte) {
   Asked asked(2);
   asked.cost.host_per_byte = host_per_byte;
   asked.request.lengths.assign(1, Tokens(16384));
-  asked.request.recompute = known_recomputations(asked.cost);
+  asked.request.recompute = abilities(asked.cost).recomputations;
   const Bytes kept =
       sequence_bytes(RecomputingCosts{asked.cost}, asked.job().layout, 0, Tokens(16384));
   asked.request.memory_cap = kept * 9 / 10;

@@ -8,6 +8,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/small_step.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {
@@ -64,7 +65,7 @@ RC_GTEST_PROP(Sweep, FiguresAreThoseOfThePlan, (std::uint64_t seed)) {
         slices += pack.slices.size();
         zoned = zoned || !pack.zones.empty();
         for (std::int32_t r = 0; r < step.plan.layout.ranks(); ++r) {
-          const PackCost own = rank_cost(chosen, step.plan.layout, r, pass, pack.replicas);
+          const PackCost own = table_of(chosen, step.plan.layout).rank(r, pass, pack.replicas);
           overhead += own.per_pack + own.per_slice * static_cast<double>(pack.slices.size());
         }
       }

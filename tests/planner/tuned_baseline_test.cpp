@@ -6,6 +6,7 @@
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/exchange_planning.h"
+#include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/random_baseline_job.h"
 
@@ -29,16 +30,16 @@ TEST(TunedBaseline, IsTheBestOfAllTunings) {
     request.mixed_recompute = false;
     Costs known = cost;
     if (request.backward == BackwardKind::kWhole) known.weight_gradient = {};
-    const RecomputingCosts recomputing = with_recompute(known, Recompute::kFull);
     const Job job = request.job(known);
+    const StageTable table = stage_table(known, job, Recompute::kFull);
     for (const Baseline& baseline : baselines()) {
       SCOPED_TRACE(baseline.name);
       std::optional<Nanos> best;
-      for (const Tuning& tuning : baseline.tunings({job, request.lengths, recomputing})) {
+      for (const Tuning& tuning : baseline.tunings({table, job.context, request.lengths})) {
         const BaselinePlan made =
-            baseline_plan(baseline, {job, request.lengths, recomputing, tuning});
+            baseline_plan(baseline, {table, job.context, request.lengths, tuning});
         EXPECT_EQ(check_plan(made.plan), std::vector<std::string>{}) << describe(tuning);
-        RatedPlan step = ordered_step(made, job, recomputing, 32);
+        RatedPlan step = ordered_step(made, job.memory_cap, table, 32);
         for (const bool exchange : {false, true}) {
           if (exchange && !baseline.exchanges) continue;
           if (exchange) put_exchanges_in(step, known);

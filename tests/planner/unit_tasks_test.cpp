@@ -29,9 +29,9 @@ TEST(UnitTasks, OfReplicasThatShareSequencesAreThoseOfEachAlone) {
     testing::PlanRequest request = testing::random_request(rng);
     request.dp = request.most_merged = 4;
     const Job job = request.job(known);
-    const RecomputingCosts cost{known};
     const Choices choices = request.choices();
-    const StepProblem problem = paced({job, request.lengths, choices, cost});
+    const StageTable table = stage_table(known, job.layout, {}, {job.replicas, job.speed});
+    const StepProblem problem = paced({table, request.lengths, choices});
     for (const Assignment& assignment : step_shares(problem).assignments)
       for (const Unit& unit : units_of(request.lengths, assignment)) {
         const UnitCost of_unit = unit_cost(problem, problem.pacing.front().rank);
@@ -41,8 +41,7 @@ TEST(UnitTasks, OfReplicasThatShareSequencesAreThoseOfEachAlone) {
         const std::vector<TaskTimes> times = unit_times(problem, unit, packs);
         ASSERT_EQ(times.size(), packs.size());
         for (std::size_t i = 0; i < packs.size(); ++i)
-          expect_same(times[i], task_times(cost, job.layout, packs[i],
-                                           replication_of(job, unit.replicas[i].replica)));
+          expect_same(times[i], table.times(packs[i], unit.replicas[i].replica));
         if (packs.size() > 1) ++shared;
       }
   }

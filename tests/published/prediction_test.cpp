@@ -4,6 +4,7 @@
 #include "bench/published/costs.h"
 #include "bench/published/predict.h"
 #include "tests/published/step_support.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack::bench {
 namespace {
@@ -46,7 +47,7 @@ TEST(Costs, APassTakesAtLeastTheHostsTime) {
   PublishedStep step = gpt_22b();
   step.recompute = "full, no SP";
   const PublishedJob job = job_of(step, machines);
-  const RecomputingCosts cost = published_costs(job);
+  const Costs cost = published_costs(job);
   // Two collectives a pass, of 8 ranks: 2 · (1,000 + 7 · 10) µs. Backward runs forward again.
   EXPECT_NEAR(pass_time(cost.forward, job), (1e6 + 2140) * 1e3, 1);
   EXPECT_NEAR(pass_time(cost.backward, job), (1e6 + 2 * 2140) * 1e3, 1);
@@ -70,11 +71,11 @@ TEST(Costs, BytesMoveAtTheMemorysRate) {
     return pass_time(published_costs(job).*pass, job) -
            pass_time(published_costs(before).*pass, job);
   };
-  EXPECT_NEAR(more(&RecomputingCosts::forward), moved, 1e-6 * moved);
+  EXPECT_NEAR(more(&Costs::forward), moved, 1e-6 * moved);
   // Without elementwise bytes, backward is that of a program that keeps norms' results.
   const double saved = published_costs(before).elementwise.per_pack +
                        tokens * published_costs(before).elementwise.per_token;
-  EXPECT_NEAR(more(&RecomputingCosts::backward), 2 * moved + saved, 1e-6 * moved);
+  EXPECT_NEAR(more(&Costs::backward), 2 * moved + saved, 1e-6 * moved);
 }
 
 TEST(Prediction, OfFullRecomputationTakesOneForwardMore) {

@@ -10,6 +10,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
 #include "tests/cost/shapes.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack {
 namespace {

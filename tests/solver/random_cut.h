@@ -8,6 +8,7 @@
 #include "slimpack/solver/assign.h"
 #include "slimpack/solver/unit_cut.h"
 #include "tests/solver/random_job.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack::testing {
 

@@ -6,20 +6,22 @@
 #include "slimpack/base/random.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/solver/step_bound.h"
+#include "tests/support/bound_costs.h"
 
 namespace slimpack::testing {
 
 /// Up to 12 sequences, few of them long, on up to 8 replicas of up to 3 ranks with a stage or two
 /// of a layer or two each; costs of the magnitude of a small model; groups of up to `most_merged`
 /// replicas.
-struct RandomJob : Job, CutLimits {
+struct RandomJob : CutLimits {
+  StageLayout layout;
+  std::int32_t replicas = 1;
+  std::vector<std::vector<double>> speed;
   RecomputingCosts cost;
   SequenceLengths lengths;
 
-  [[nodiscard]] Replication replication(std::size_t replica) const {
-    Replication out{replicas, {}};
-    if (!speed.empty()) out.speed = speed[replica];
-    return out;
+  [[nodiscard]] StageTable table() const {
+    return stage_table(cost, layout, cost.recompute, {replicas, speed});
   }
 };
 

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/vocabulary_actions.h"
 #include "slimpack/sim/simulate.h"
 #include "tests/solver/random_cut.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/list_schedule.h"
 #include "tests/support/simulate_packs.h"
 
@@ -20,11 +20,11 @@ using testing::RandomJob;
 using testing::simulate;
 
 Nanos lower_bound(const RandomJob& job) {
-  return step_lower_bound(job, job.lengths, job.cost, job);
+  return step_lower_bound(job.table(), job.lengths, job);
 }
 
 Nanos actions_bound(const RandomJob& job) {
-  return step_actions_bound(job, job.lengths, job.cost, job);
+  return step_actions_bound(job.table(), job.lengths, job);
 }
 
 /// Simulated, under list schedules without a cap or with as little memory as they need.
@@ -39,7 +39,7 @@ Nanos makespan_of(Rng& rng, const RandomJob& job, const JobCut& cut) {
       const ReplicaShare& share = cut.units[u].replicas[i];
       const std::size_t r = share.replica.index();
       packs[r] = cut.packs[u][i];
-      times[r] = task_times(job.cost, job.layout, packs[r], job.replication(r));
+      times[r] = job.table().times(packs[r], ReplicaId(r));
       bytes[r] = task_bytes(job.cost, job.layout, packs[r], share.lengths);
       views.push_back({packs[r], times[r], bytes[r]});
     }
@@ -213,7 +213,7 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
         packs.backward.push_back(
             {{{SequenceId(0), Tokens(at - part * g), std::min(length, Tokens(at))}}}),
             at -= part * g;
-      const TaskTimes times = task_times(job.cost, job.layout, packs, job.replication(0));
+      const TaskTimes times = job.table().times(packs);
       const TaskBytes bytes = task_bytes(job.cost, job.layout, packs, job.lengths);
       const StepPlan plan{.lengths = job.lengths, .layout = job.layout, .replicas = {{{}, packs}}};
       const std::int32_t stages_per_rank = job.layout.placement.stages_per_rank();

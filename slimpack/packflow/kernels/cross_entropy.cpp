@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "slimpack/cost/head_block.h"
 #include "slimpack/cost/layer_widths.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "slimpack/cost/memory_model.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/packflow/device/device_memory.h"
 
 namespace slimpack {
@@ -12,10 +12,10 @@ namespace {
 constexpr std::int32_t kLayers = 3;
 constexpr StageId kMiddle(1);
 
-RecomputingCosts bytes_of(const ProfileOptions& options) {
+Costs bytes_of(const ProfileOptions& options) {
   Decoder shape = options.shape;
   shape.set_layers(kLayers);
-  RecomputingCosts cost;
+  Costs cost;
   cost.shape = shape;
   cost.dtype = options.dtype;
   cost.tp = options.tp;
@@ -69,14 +69,15 @@ void add_large(std::vector<ProfilePoint>& grid, Tokens size, const ProfileOption
 }  // namespace
 
 Bytes predicted_bytes(const ProfileOptions& options, const ProfilePoint& point) {
-  const RecomputingCosts cost = bytes_of(options);
+  const Costs cost = bytes_of(options);
   const StageLayout one_each{{0, 1, 2, kLayers}};
-  const TaskBytes bytes = task_bytes(cost, one_each, plan_of(point), lengths_of(point));
+  const StageTable table = stage_table(cost, one_each);
+  const TaskBytes bytes = table.bytes(plan_of(point), lengths_of(point));
   const std::size_t stage = kMiddle.index();
   const Bytes stored = sum_of(bytes.kv[stage]) + sum_of(bytes.dkv[stage]) +
                        bytes.rows[stage].back() + bytes.forward_input.back() +
                        bytes.backward_input.front();
-  return model_state_bytes(cost, one_each, kMiddle.value(), 1) + stored +
+  return table.state(kMiddle.value()).total() + stored +
          std::max(bytes.forward_transient[stage].back(), bytes.backward_transient[stage].front());
 }
 

@@ -7,6 +7,7 @@
 #include "slimpack/schedule/vocabulary_actions.h"
 #include "tests/packflow/step/memory_check.h"
 #include "tests/packflow/support/small_runs.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/random_split.h"
 #include "tests/support/random_step.h"
 

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/cost/exchange_costs.h"
 #include "slimpack/sim/simulate.h"
 #include "tests/packflow/step/ordered_ranks.h"
 #include "tests/packflow/support/small_runs.h"
@@ -23,14 +22,13 @@ struct GridStep {
   std::vector<Schedule> schedules;  ///< by replica
 
   [[nodiscard]] SimulationResult predict(Counted counted = Counted::kAll) const {
-    const RecomputingCosts recomputed = with_recompute(cost, plan.recompute);
+    const StageTable table = stage_table(cost, plan.layout, plan.recompute);
     std::vector<ReplicaPacks> tasks;
     for (std::size_t r = 0; r < plan.replicas.size(); ++r) {
       const PackPlan& packs = plan.replicas[r].packs;
       tasks.push_back(
-          {packs, task_times(recomputed, plan.layout, packs),
-           task_bytes(recomputed, plan.layout, packs, plan.lengths, counted, ReplicaId(r))});
-      add_exchanges(tasks.back(), recomputed, plan.layout, schedules[tasks.size() - 1].exchanges);
+          {packs, table.times(packs), table.bytes(packs, plan.lengths, counted, ReplicaId(r))});
+      table.add_exchanges(tasks.back(), schedules[tasks.size() - 1].exchanges);
     }
     return simulate(tasks, schedules);
   }

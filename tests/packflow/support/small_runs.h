@@ -7,12 +7,12 @@
 
 #include "slimpack/base/random.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/memory_model.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/lower.h"
 #include "slimpack/solver/fluid_cut.h"
+#include "tests/support/bound_costs.h"
 #include "tests/support/list_schedule.h"
 #include "tests/support/packed_plan.h"
 #include "tests/support/random_split.h"

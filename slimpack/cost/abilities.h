@@ -1,0 +1,32 @@
+// Abilities: what the runtime can do whose layers some costs are of.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "slimpack/cost/cost_model.h"
+
+namespace slimpack {
+
+struct Abilities {
+  /// A model's own layers run under autograd (slimpack.torch.pipeline), not PackFlow's. All below
+  /// is then as it is by default.
+  bool own_layers = false;
+  /// The recomputations whose times the costs know.
+  std::vector<Recompute> recomputations = {Recompute::kNothing, Recompute::kElementwise,
+                                           Recompute::kFull};
+  std::int32_t largest_merge = 1;  ///< the largest group of replicas: a power of two
+  bool spreads_vocabulary = false;
+  bool shares_state = false;         ///< ZeRO-2 and 3
+  bool exchanges_attention = false;  ///< between ranks of a pipeline: no layer has a window
+  /// Whether a policy says what a token keeps, whatever the plan. Otherwise it depends on the
+  /// MicroPacks which graphs are kept.
+  bool keeps_by_token = false;
+  bool leaves_forwards = true;  ///< the last stage may leave a forward to its backward
+
+  [[nodiscard]] bool knows(Recompute recompute) const;
+};
+
+[[nodiscard]] Abilities abilities(const Costs& cost);
+
+}  // namespace slimpack

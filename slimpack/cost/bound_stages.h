@@ -1,0 +1,122 @@
+// Bound stages: what a stage table holds. Only the room cost looks inside. What depends on the
+// runtime whose costs they are is virtual; `stage_table` chooses.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/pack_sums.h"
+#include "slimpack/cost/stage_table.h"
+
+namespace slimpack {
+
+/// The time of a stage's layers in one pass, and the time that merging adds to them.
+struct StageLayers {
+  PackCost time;
+  PackCost exchange;
+};
+
+/// A replica's packs and their sums.
+struct SummedPacks {
+  const PackPlan& packs;
+  std::vector<PackSums> forward, backward;
+};
+
+class BoundStages {
+ public:
+  BoundStages(const Costs& costs, const StageLayout& stages, RecomputeByLayer by_layer,
+              Replication replicas);
+  BoundStages(const BoundStages&) = delete;
+  BoundStages& operator=(const BoundStages&) = delete;
+  virtual ~BoundStages() = default;
+
+  const Costs cost;
+  const StageLayout layout;
+  const RecomputeByLayer recompute;  ///< by layer of the model; empty = kElementwise for all
+  const Replication replication;
+
+  [[nodiscard]] Recompute recompute_of(std::int32_t layer) const {
+    return slimpack::recompute_of(recompute, static_cast<std::size_t>(layer));
+  }
+  [[nodiscard]] std::int32_t first_layer(StageId stage) const {
+    return layout.layer_begin[stage.index()];
+  }
+  [[nodiscard]] std::int32_t end_layer(StageId stage) const {
+    return layout.layer_begin[stage.index() + 1];
+  }
+  /// The number of the stage's layers of one kind by recomputation, in the order of the
+  /// enumeration.
+  [[nodiscard]] std::array<std::int32_t, kRecomputations> layers_by_recompute(
+      StageId stage, std::size_t kind) const;
+  [[nodiscard]] bool splits_backward() const { return cost.weight_gradient != EdgeTime(); }
+
+  [[nodiscard]] virtual StageLayers layers(StageId stage, Pass pass,
+                                           std::int32_t replicas) const = 0;
+  /// The time that a stage takes for a MicroPack beside its layers, embedding and head.
+  [[nodiscard]] virtual EdgeTime beside_layers(StageId stage, Pass pass) const = 0;
+  /// StageTable::keeps_graphs, of one stage, and may_skip_forward.
+  [[nodiscard]] virtual bool keeps_graphs(StageId stage) const = 0;
+  [[nodiscard]] virtual bool may_skip_forward(StageId stage) const = 0;
+  /// Adds the times of forward and backward, and the parts of a backward that can be split.
+  virtual void add_passes(TaskTimes& times, const SummedPacks& packs, ReplicaId replica) const = 0;
+  /// Adds what follows the last action of each rank. REQUIRES: the times of the passes.
+  virtual void add_step_end(TaskTimes& times, const PackPlan& packs, ReplicaId replica) const = 0;
+  /// StageTable::least_reduction.
+  [[nodiscard]] virtual double least_reduction(double longest_last_action) const = 0;
+  /// StageTable::bytes. Where the vocabulary is spread, peaks of E, H and G may be missing.
+  [[nodiscard]] virtual TaskBytes bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                        Counted counted, ReplicaId replica) const = 0;
+  /// StageTable::sequence_bytes, of one stage.
+  [[nodiscard]] virtual Bytes sequence_bytes(StageId stage, Tokens tokens) const = 0;
+  /// StageTable::state, of a rank with `held` parameters, the largest bucket of which has `bucket`.
+  [[nodiscard]] virtual ModelState state(std::int64_t held, std::int64_t bucket) const = 0;
+  /// Whether what travels takes memory of a rank: where it is a process with a GPU of its own.
+  [[nodiscard]] virtual bool holds_what_travels() const = 0;
+};
+
+/// A run of PackFlow's layers.
+class PackFlowStages final : public BoundStages {
+ public:
+  using BoundStages::BoundStages;
+
+  [[nodiscard]] StageLayers layers(StageId stage, Pass pass, std::int32_t replicas) const override;
+  [[nodiscard]] EdgeTime beside_layers(StageId, Pass) const override { return {}; }
+  [[nodiscard]] bool keeps_graphs(StageId) const override { return false; }
+  [[nodiscard]] bool may_skip_forward(StageId) const override { return false; }
+  void add_passes(TaskTimes& times, const SummedPacks& packs, ReplicaId replica) const override;
+  void add_step_end(TaskTimes& times, const PackPlan& packs, ReplicaId replica) const override;
+  [[nodiscard]] double least_reduction(double longest_last_action) const override;
+  [[nodiscard]] TaskBytes bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                Counted counted, ReplicaId replica) const override;
+  [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
+  [[nodiscard]] ModelState state(std::int64_t held, std::int64_t bucket) const override;
+  [[nodiscard]] bool holds_what_travels() const override { return cost.gpu.has_value(); }
+};
+
+/// A run of a model's own layers. REQUIRES: cost.autograd, whose rules AutogradCosts says.
+class AutogradStages final : public BoundStages {
+ public:
+  using BoundStages::BoundStages;
+
+  [[nodiscard]] StageLayers layers(StageId stage, Pass pass, std::int32_t replicas) const override;
+  [[nodiscard]] EdgeTime beside_layers(StageId stage, Pass pass) const override;
+  [[nodiscard]] bool keeps_graphs(StageId stage) const override;
+  [[nodiscard]] bool may_skip_forward(StageId stage) const override;
+  void add_passes(TaskTimes& times, const SummedPacks& packs, ReplicaId replica) const override;
+  void add_step_end(TaskTimes& times, const PackPlan& packs, ReplicaId replica) const override;
+  [[nodiscard]] double least_reduction(double longest_last_action) const override;
+  [[nodiscard]] TaskBytes bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                Counted counted, ReplicaId replica) const override;
+  [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
+  [[nodiscard]] ModelState state(std::int64_t held, std::int64_t bucket) const override;
+  [[nodiscard]] bool holds_what_travels() const override { return false; }  // torch reduces
+
+ private:
+  [[nodiscard]] AutogradStages running_again() const;
+};
+
+}  // namespace slimpack
