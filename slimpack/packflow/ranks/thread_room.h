@@ -22,7 +22,7 @@ class PeerFailed : public std::runtime_error {
 
 class ThreadRoom;
 
-/// Whether a rank of the job has failed. Thread-safe.
+/// Whether a rank of the job has failed, and the rooms in which ranks wait. Thread-safe.
 class SharedFailure {
  public:
   /// Wakes all threads that wait in any room. Keeps the first cause.
@@ -36,18 +36,22 @@ class SharedFailure {
 
  private:
   friend class ThreadRoom;
+  void add(ThreadRoom& room) {
+    const std::lock_guard lock(mutex_);
+    rooms_.push_back(&room);
+  }
+
   std::atomic<bool> failed_ = false;
   mutable std::mutex mutex_;
   std::exception_ptr cause_;
   std::vector<ThreadRoom*> rooms_;
 };
 
-/// A mutex and a condition variable. All rooms are made before any thread waits.
+/// A mutex and a condition variable. Threads may make rooms while others wait in theirs or fail, as
+/// groups do when their circles begin. Rooms live until no thread can fail any more.
 class ThreadRoom {
  public:
-  explicit ThreadRoom(SharedFailure& failure) : failure_(failure) {
-    failure.rooms_.push_back(this);
-  }
+  explicit ThreadRoom(SharedFailure& failure) : failure_(failure) { failure.add(*this); }
   ThreadRoom(const ThreadRoom&) = delete;
   ThreadRoom& operator=(const ThreadRoom&) = delete;
 
@@ -78,14 +82,13 @@ class ThreadRoom {
 };
 
 inline void SharedFailure::fail(std::exception_ptr cause) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!cause_) cause_ = std::move(cause);
-    failed_ = true;
-  }
+  const std::lock_guard lock(mutex_);
+  if (!cause_) cause_ = std::move(cause);
+  failed_ = true;
+  // Nobody waits in a room that is made later: its threads read failed_ first.
   for (ThreadRoom* room : rooms_) {
     // Every thread that read failed_ under this mutex waits by now and gets the notification.
-    const std::lock_guard lock(room->mutex_);
+    const std::lock_guard in_room(room->mutex_);
     room->changed_.notify_all();
   }
 }

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -212,6 +213,33 @@ TEST(ThreadWorld, AFailureWakesEveryWaiterAtOnce) {
   auto best = slowest_wake();
   for (int i = 0; i < 4 && best > 100ms; ++i) best = std::min(best, slowest_wake());
   EXPECT_LT(best, 100ms);
+}
+
+TEST(ThreadRoom, ThreadsMakeRoomsAtOnceAndAFailureWakesWhoeverWaitsInOne) {
+  // Groups of replicas make rooms at once when each begins its circles in a step.
+  constexpr std::size_t kThreads = 4, kRooms = 20'000;
+  for (int run = 0; run < 20; ++run) {
+    SharedFailure failure;
+    std::array<std::deque<ThreadRoom>, kThreads> rooms;
+    std::barrier together(kThreads + 1);
+    std::vector<std::future<void>> waiting;
+    for (std::deque<ThreadRoom>& own : rooms)
+      waiting.push_back(std::async(std::launch::async, [&] {
+        RankClock clock(ClockKind::kWall, Nanos(0));
+        together.arrive_and_wait();
+        for (std::size_t i = 0; i < kRooms; ++i) own.emplace_back(failure);
+        together.arrive_and_wait();
+        auto lock = own.back().lock();
+        own.back().wait(lock, clock, [] { return false; });
+      }));
+    together.arrive_and_wait();
+    together.arrive_and_wait();
+    failure.fail(std::make_exception_ptr(Cause("gone")));
+    for (auto& call : waiting) {
+      ASSERT_TRUE(returns(call));
+      EXPECT_THROW(call.get(), PeerFailed);
+    }
+  }
 }
 
 TEST(ThreadWorld, EveryCallAfterAFailureThrows) {
