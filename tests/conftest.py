@@ -6,7 +6,7 @@ import sys
 import pytest
 from processes import BUILD
 
-sys.path.insert(0, str(BUILD / "python"))  # ranks.py passes it on: before all test modules
+sys.path.insert(0, str(BUILD / "python"))  # forking.py passes it on: before all test modules
 
 
 def pytest_addoption(parser):

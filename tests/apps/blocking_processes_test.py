@@ -10,7 +10,7 @@ from pathlib import Path
 
 import blocking
 import pytest
-from processes import job
+from forking import forked_job
 from program import TIMEOUT, complaint, losses, settings, tensors
 
 WORKER = Path(blocking.__file__).with_name("blocking_worker.py")
@@ -51,7 +51,7 @@ def test_training_ends_with_the_bits_of_threads(workspace, case):
                  *STYLES[style]]
     file = workspace.config(name_of(case))
     command = [WORKER, way, synchronising, PATIENCE, file, *settings(overrides)]
-    with job(workspace.folder, *[command] * (pp * dp * tp)) as processes:
+    with forked_job(workspace.folder, *[command] * (pp * dp * tp)) as processes:
         codes, said = processes.codes(), processes.text()
     assert not any(codes), said
     threads = workspace.train(f"{name_of(case)}-threads", *overrides)
@@ -67,7 +67,7 @@ def test_a_lost_process_ends_the_others_with_the_cause(workspace, how, synchroni
     overrides = ["parallel.pp=3", "data.step_tokens=400", "train.steps=100000", TIMEOUT]
     file = workspace.config(name)
     command = [WORKER, "eager", synchronising, PATIENCE, file, *settings(overrides)]
-    with job(workspace.folder, *[command] * 3) as processes:
+    with forked_job(workspace.folder, *[command] * 3) as processes:
         processes.wait_for("step      3/")
         processes.signal(1, how)
         start = time.monotonic()
@@ -87,7 +87,7 @@ def test_measuring_ends(workspace, way, synchronising):
     name = f"measured-{way}-{synchronising}"
     file = workspace.measured_config(name)
     command = [WORKER, way, synchronising, PATIENCE, file, *settings(overrides)]
-    with job(workspace.folder, *[command] * 8) as processes:
+    with forked_job(workspace.folder, *[command] * 8) as processes:
         codes, said = processes.codes(), processes.text()
     assert not any(codes), said
     assert "measuring one layer on 8 processes" in said

@@ -70,9 +70,15 @@ def node_size(processes):
     return 2 if processes % 2 == 0 else processes
 
 
+def new_process(command, place, log):
+    return subprocess.Popen([sys.executable, *map(str, command)], stdout=log, stderr=log,
+                            env={**environment(), **place})
+
+
 @contextlib.contextmanager
-def job(folder, *commands):
-    """One process for each command, which is what follows the interpreter."""
+def job(folder, *commands, start=new_process):
+    """One process for each command, which is what follows the interpreter. start(command, place, log):
+    the process; place: what the environment says of its rank."""
     port = free_port()
     log = folder / f"job-{port}.log"
     processes = []
@@ -82,9 +88,7 @@ def job(folder, *commands):
                 place = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(len(commands)),
                              LOCAL_WORLD_SIZE=str(node_size(len(commands))),
                              MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-                processes.append(subprocess.Popen(
-                    [sys.executable, *map(str, command)], stdout=out, stderr=out,
-                    env={**environment(), **place}))
+                processes.append(start(command, place, out))
         yield Job(processes, log)
     finally:
         for p in processes:

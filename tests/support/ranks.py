@@ -1,23 +1,16 @@
-"""Functions that run as the ranks of a job: processes that fork from one which has imported all
-they need, so that a job starts in moments."""
+"""Functions that run as the ranks of a job: processes that fork (forking.py)."""
 
 import datetime
-import multiprocessing
 import os
-import sys
 import time
 import traceback
 from multiprocessing.connection import wait
 
 import torch
 import torch.distributed as dist
+from forking import context
 from processes import PATIENCE, free_port
 
-# The server of forks starts without this process's sys.path.
-os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["torch", "torch.distributed.checkpoint", "torch.distributed.fsdp",
-                                 "transformers", "slimpack.torch.pipeline"])
 _KILLED = True, ("Killed", "", "")
 
 
@@ -61,8 +54,8 @@ class Ranks:
     def _start(self):
         port = free_port()
         for rank in range(self._world):
-            ours, theirs = _context.Pipe()
-            process = _context.Process(target=_serve, args=(rank, self._world, port, theirs))
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_serve, args=(rank, self._world, port, theirs))
             process.start()
             theirs.close()  # so that a rank's end is seen
             self._processes.append(process)

@@ -6,10 +6,10 @@ import os
 import pytest
 import torch
 from driver import BUILD, run_driver, write_step
+from forking import forked_job
 from gradients_test import random_case, random_grid, with_stages_per_rank, with_zones
 from hugging_face import make_model
 from process_gradients_test import WORKER
-from processes import job
 from safetensors.torch import load_file
 
 PATIENCE = 60  # seconds after which what blocks hangs
@@ -54,7 +54,7 @@ def case_of(seed, grid, part):
 def run_ranks(folder, way, synchronising, patience, ranks):
     """Runs the folder's step with a process for each rank; exit codes and what they said."""
     command = [WORKER, f"{way},{synchronising},{patience}", folder / "step.json"]
-    with job(folder, *[command] * ranks) as processes:
+    with forked_job(folder, *[command] * ranks) as processes:
         return processes.codes(), processes.text()
 
 
