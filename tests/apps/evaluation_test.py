@@ -111,7 +111,7 @@ def test_a_run_that_goes_on_evaluates_at_the_same_steps(workspace, held_out):
 
 def test_a_run_that_is_stopped_in_an_evaluation_makes_up_for_it(workspace, held_out):
     """The first step is trained and saved; its evaluation comes when the run goes on."""
-    many = build(workspace, "many", ["abcd " * 190] * 800)  # 760,000 tokens: seconds
+    many = build(workspace, "many", ["abcd " * 190] * 200)  # 190,000 tokens: seconds
     usual = ["train.steps=2", "data.step_tokens=20000", "plan.planner=packed"]
     file = workspace.config("stopped")
     command = [SLIMPACK, "train", file, *settings([*usual, *evaluate(many, 1, 10_000_000)])]
