@@ -8,6 +8,7 @@
 
 #include "bench/planner/lengths.h"
 #include "slimpack/cost/abilities.h"
+#include "slimpack/cost/stage_table.h"
 
 namespace slimpack::bench {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "bench/published/accounting.h"
 #include "bench/published/costs.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/zones/row_zones.h"
 #include "slimpack/zones/zoned_pack.h"

@@ -10,6 +10,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/known_error.h"
+#include "slimpack/cost/stage_table.h"
 #include "slimpack/planner/activation_budget.h"
 #include "slimpack/planner/fit_changes.h"
 #include "slimpack/planner/planner.h"

@@ -6,6 +6,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/abilities.h"
+#include "slimpack/cost/stage_table.h"
 
 namespace slimpack {
 namespace {
