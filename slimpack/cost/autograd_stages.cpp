@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <numeric>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
-#include "slimpack/cost/stage_times.h"
 #include "slimpack/plan/paired_packs.h"
 
 namespace slimpack {
@@ -53,17 +53,18 @@ std::vector<bool> feeds_others(const PackPlan& packs) {
   return feeds;
 }
 
-/// Facts about the packs of a run under autograd: which keep a graph, and which feed others.
-struct AutogradPacks {
-  std::vector<bool> kept_forward, kept_backward;  ///< whether its graph is kept from F to B
-  std::vector<bool> feeds;  ///< by forward pack: whether other slices need its keys and values
+/// The packs that have a pair: their graphs are kept from F to B on stages that keep graphs.
+struct PairedPacks {
+  std::vector<bool> forward, backward;
 
-  explicit AutogradPacks(const PackPlan& packs)
-      : kept_forward(packs.forward.size()), feeds(feeds_others(packs)) {
-    for (const std::optional<PackId>& forward : forward_pairs(packs)) {
-      kept_backward.push_back(forward.has_value());
-      if (forward) kept_forward[forward->index()] = true;
+  explicit PairedPacks(const PackPlan& packs) : forward(packs.forward.size()) {
+    for (const std::optional<PackId>& pair : forward_pairs(packs)) {
+      backward.push_back(pair.has_value());
+      if (pair) forward[pair->index()] = true;
     }
+  }
+  [[nodiscard]] const std::vector<bool>& of(Pass pass) const {
+    return pass == Pass::kForward ? forward : backward;
   }
 };
 
@@ -240,19 +241,15 @@ class StageMemory {
 struct Flow {
   Begins prefixes;  ///< by sequence: where slices of either pass with a prefix begin
   Begins summed;    ///< of backward alone
-  std::vector<std::optional<PackId>> pairs;
-  std::vector<bool> kept;      ///< by forward pack
+  PairedPacks paired;
   std::vector<Begins> opened;  ///< by backward pack: of `summed`, the sequences that it is first of
 
-  Flow(const PackPlan& packs, std::size_t sequences)
-      : pairs(forward_pairs(packs)), kept(packs.forward.size()) {
+  Flow(const PackPlan& packs, std::size_t sequences) : paired(packs) {
     add_begins(summed, packs.backward);
     prefixes = summed;
     add_begins(prefixes, packs.forward);
     summed.resize(sequences);
     prefixes.resize(sequences);
-    for (const auto& forward : pairs)
-      if (forward) kept[forward->index()] = true;
     std::vector<bool> begun(sequences);
     for (const MicroPack& pack : packs.backward) {
       Begins& of = opened.emplace_back();
@@ -271,7 +268,7 @@ void add_stage(TaskBytes& bytes, const StageMemory& stage, const PackPlan& packs
   auto& forward = bytes.forward_transient.emplace_back();
   for (std::size_t f = 0; f < packs.forward.size(); ++f) {
     const MicroPack& pack = packs.forward[f];
-    const bool kept = stage.keeps() && flow.kept[f];
+    const bool kept = stage.keeps() && flow.paired.forward[f];
     rows.push_back(whole(kept ? stage.graph(pack, kept) : stage.kept_input(pack)));
     forward.push_back(whole(stage.forward_peak(pack)));
   }
@@ -283,8 +280,8 @@ void add_stage(TaskBytes& bytes, const StageMemory& stage, const PackPlan& packs
   }
   auto& backward = bytes.backward_transient.emplace_back();
   for (std::size_t b = 0; b < packs.backward.size(); ++b)
-    backward.push_back(whole(stage.backward_peak(packs.backward[b], stage.keeps() && flow.pairs[b],
-                                                 flow.opened[b], sums_scale)));
+    backward.push_back(whole(stage.backward_peak(
+        packs.backward[b], stage.keeps() && flow.paired.backward[b], flow.opened[b], sums_scale)));
 }
 
 }  // namespace
@@ -293,6 +290,17 @@ const KeptGraph& AutogradLayer::kept(Recompute recompute) const {
   SLIMPACK_CHECK(recompute == Recompute::kNothing || recompute == Recompute::kElementwise,
                  "no graph is kept of \"{}\"", to_string(recompute));
   return recompute == Recompute::kElementwise ? elementwise : whole;
+}
+
+AutogradStages::AutogradStages(const Costs& costs, const StageLayout& stages,
+                               RecomputeByLayer by_layer, Replication replicas)
+    : BoundStages(costs, stages, std::move(by_layer), std::move(replicas)) {
+  for (std::int32_t s = 0; s < layout.stages() && !again_; ++s)
+    if (keeps_graphs(StageId(s)))
+      again_ = std::make_unique<const AutogradStages>(
+          cost, layout,
+          RecomputeByLayer(static_cast<std::size_t>(cost.shape.num_layers()), Recompute::kFull),
+          replication);
 }
 
 bool AutogradStages::keeps_graphs(StageId stage) const {
@@ -333,28 +341,23 @@ EdgeTime AutogradStages::beside_layers(StageId stage, Pass pass) const {
   return pass == Pass::kBackward && keeps_graphs(stage) ? EdgeTime() : cost.autograd->stage;
 }
 
-AutogradStages AutogradStages::running_again() const {
-  const auto layers = static_cast<std::size_t>(cost.shape.num_layers());
-  return {cost, layout, RecomputeByLayer(layers, Recompute::kFull), replication};
-}
-
 void AutogradStages::add_passes(TaskTimes& times, const SummedPacks& packs,
                                 ReplicaId replica) const {
-  const AutogradPacks how(packs.packs);
-  const AutogradStages all_again = running_again();
+  const PairedPacks paired(packs.packs);
+  const std::vector<bool> feeds = feeds_others(packs.packs);
   const auto add = [&](StageId stage, Pass pass) {
     const bool forward = pass == Pass::kForward;
     const bool keeps = keeps_graphs(stage);
     const double speed = replication.speed_of(replica, layout.placement.rank_of(stage));
     const PackCost kept = stage_cost(*this, stage, pass);
-    PackCost again = keeps ? stage_cost(all_again, stage, pass) : kept;
+    PackCost again = keeps ? stage_cost(*again_, stage, pass) : kept;
     const bool last = stage.value() == layout.stages() - 1;
     if (forward && last) again = cut_short(cost, layout, again);
     const std::vector<PackSums>& sums = forward ? packs.forward : packs.backward;
     std::vector<Nanos>& added = (forward ? times.forward : times.backward).emplace_back();
     for (std::size_t p = 0; p < sums.size(); ++p) {
-      const bool with_graph = keeps && (forward ? how.kept_forward : how.kept_backward)[p];
-      const bool skipped = forward && last && !with_graph && !how.feeds[p];
+      const bool with_graph = keeps && paired.of(pass)[p];
+      const bool skipped = forward && last && !with_graph && !feeds[p];
       added.push_back(skipped ? Nanos(0) : time_of((with_graph ? kept : again) / speed, sums[p]));
     }
   };

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <vector>
 
 #include "slimpack/cost/cost_model.h"
@@ -100,7 +100,8 @@ class PackFlowStages final : public BoundStages {
 /// A run of a model's own layers. REQUIRES: cost.autograd, whose rules AutogradCosts says.
 class AutogradStages final : public BoundStages {
  public:
-  using BoundStages::BoundStages;
+  AutogradStages(const Costs& costs, const StageLayout& stages, RecomputeByLayer by_layer,
+                 Replication replicas);
 
   [[nodiscard]] StageLayers layers(StageId stage, Pass pass, std::int32_t replicas) const override;
   [[nodiscard]] EdgeTime beside_layers(StageId stage, Pass pass) const override;
@@ -116,7 +117,17 @@ class AutogradStages final : public BoundStages {
   [[nodiscard]] bool holds_what_travels() const override { return false; }  // torch reduces
 
  private:
-  [[nodiscard]] AutogradStages running_again() const;
+  /// These stages where no graph is kept; null where none is anyway.
+  std::unique_ptr<const AutogradStages> again_;
 };
+
+/// StageTable::stage and vocabulary.
+[[nodiscard]] PackCost stage_cost(const BoundStages& bound, StageId stage, Pass pass,
+                                  std::int32_t replicas = 1);
+[[nodiscard]] EdgeTime vocabulary_time(const BoundStages& bound, Pass pass);
+/// The time that merging adds to a layer in which attention runs once. Known are groups of 2, 4, …
+/// replicas; of other sizes it is between these, or less than twice as large as the largest. Throws
+/// InvalidInput where it is not known.
+[[nodiscard]] PackCost merge_time(const LayerCosts& layer, Pass pass, std::int32_t replicas);
 
 }  // namespace slimpack

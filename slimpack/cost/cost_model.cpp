@@ -10,7 +10,6 @@
 #include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/recomputed_cost.h"
-#include "slimpack/cost/stage_times.h"
 
 namespace slimpack {
 

@@ -6,10 +6,10 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/abilities.h"
+#include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/layer_transients.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
-#include "slimpack/cost/stage_times.h"
 
 namespace slimpack {
 namespace {

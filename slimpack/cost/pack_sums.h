@@ -6,12 +6,9 @@
 
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/row_moves.h"
+#include "slimpack/cost/task_costs.h"
 
 namespace slimpack {
-
-/// The limit of every timeline in nanoseconds, 104 days. Times of a step below it can be added up
-/// in 64 bits.
-inline constexpr double kLongestTime = 0x1p53;
 
 /// To whole nanoseconds. Longer times, infinity and NaN count as kLongestTime.
 [[nodiscard]] Nanos rounded(double nanos);

@@ -58,7 +58,7 @@ bool StageTable::splits_backward() const {
 double StageTable::transfer(double tokens) const {
   const Costs& cost = bound_->cost;
   const auto row = static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype));
-  return cost.transfer_latency + cost.transfer_per_byte * (row * tokens);
+  return cost.transfer_latency + cost.transfer_per_byte * row * tokens;
 }
 
 Abilities StageTable::abilities() const {

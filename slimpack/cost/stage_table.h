@@ -122,10 +122,9 @@ class StageTable {
   ///    largest together. One that comes has its memory before it is sent; inputs count it only
   ///    once it has been sent (TaskBytes::forward_input). The largest counts.
   ///  - Gradients, at the last action of the rank's first stage: those of the other replicas for
-  ///  the own shard of every layer;
-  ///    in large groups copies of what is sent, and parts of what the rank sums for others.
-  ///    Sums begin as its layers complete, or after it if it sends an output. The slowest replica
-  ///    may be late for all of them.
+  ///    the rank's own shard of every layer; in large groups copies of what is sent, and parts of
+  ///    what the rank sums for others. Sums begin as the stage's layers complete, or after the
+  ///    action if it sends an output. The slowest replica may be late for all of them.
   /// REQUIRES: bytes() of a replica.
   void add_in_flight(TaskBytes& bytes, Counted counted = Counted::kAll) const;
   /// Pinned host memory of one rank: offloaded rows, held as long as rows on a device are. All

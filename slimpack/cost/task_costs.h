@@ -12,6 +12,10 @@
 
 namespace slimpack {
 
+/// The limit of every timeline in nanoseconds, 104 days. Times of a step below it can be added up
+/// in 64 bits.
+inline constexpr double kLongestTime = 0x1p53;
+
 /// Compute time and transfer time of each MicroPack, indexed [stage][pack].
 struct TaskTimes {
   std::vector<std::vector<Nanos>> forward;

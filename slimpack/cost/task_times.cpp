@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
 #include "slimpack/cost/row_moves.h"
-#include "slimpack/cost/stage_times.h"
 
 namespace slimpack {
 namespace {
@@ -129,17 +129,6 @@ std::vector<Nanos> joint_times(const BoundStages& bound, Pass pass,
   times.reserve(packs.size());
   for (const PackSums& pack : packs)
     times.push_back(rounded((joint.per_pack + joint.per_token * pack.rows) / slowest));
-  return times;
-}
-
-std::vector<Nanos> transfer_times(const Costs& cost, const std::vector<PackSums>& packs) {
-  const double token_bytes =
-      static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype));
-  std::vector<Nanos> times;
-  times.reserve(packs.size());
-  for (const PackSums& pack : packs)
-    times.push_back(
-        rounded(cost.transfer_latency + cost.transfer_per_byte * token_bytes * pack.rows));
   return times;
 }
 
@@ -266,8 +255,10 @@ TaskTimes StageTable::times(const PackPlan& packs, ReplicaId replica) const {
       times.joint[joint_index(pass)] = joint_times(
           *bound_, pass, runs_forward_packs(pass) ? summed.forward : summed.backward, slowest);
   }
-  times.forward_transfer = transfer_times(bound_->cost, summed.forward);
-  times.backward_transfer = transfer_times(bound_->cost, summed.backward);
+  for (const PackSums& pack : summed.forward)
+    times.forward_transfer.push_back(rounded(transfer(pack.rows)));
+  for (const PackSums& pack : summed.backward)
+    times.backward_transfer.push_back(rounded(transfer(pack.rows)));
   bound_->add_step_end(times, packs, replica);
   require_countable(times, bound_->cost, replication().replicas);
   return times;

@@ -140,7 +140,7 @@ BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
   BaselineQuestion question = all_baselines(job, lengths, choices, cost);
   const Baseline& baseline = baseline_named(to_string(choices.planner));
   const std::int32_t stages = job.layout.placement.stages_per_rank();
-  if (stages > 1 && !interleaves(choices.planner))
+  if (stages > 1 && !baseline.interleaves)
     invalid_input(
         "plan.planner is \"{}\", which runs one stage on each rank, but "
         "parallel.stages_per_rank is {}; set it to 1 or choose another planner",

@@ -140,7 +140,10 @@ void keep_less(std::optional<LeastNeed>& least, const LeastNeed& other) {
 class ChoiceSearch {
  public:
   ChoiceSearch(const Question& question, const SearchDepth& depth)
-      : question_(question), depth_(depth), choices_(question.common.recomputations) {}
+      : question_(question), depth_(depth), choices_(question.common.recomputations) {
+    for (const RecomputeChoice& choice : choices_)
+      tables_.push_back(stage_table(question.cost, question.job, choice.recompute));
+  }
 
   /// The quickest policy is explored in any case, and the others are cut as was best for it. More
   /// recomputation takes longer, and memory hinders it less: somewhere between is the best. Where
@@ -171,8 +174,8 @@ class ChoiceSearch {
     kNeed,     ///< a step, or what is needed
   };
 
-  [[nodiscard]] StageTable table_of(const RecomputeChoice& choice) const {
-    return stage_table(question_.cost, question_.job, choice.recompute);
+  [[nodiscard]] const StageTable& table_of(const RecomputeChoice& choice) const {
+    return tables_[static_cast<std::size_t>(&choice - choices_.data())];
   }
 
   [[nodiscard]] bool never_fits(const RecomputeChoice& choice) const {
@@ -185,9 +188,10 @@ class ChoiceSearch {
   /// say what a token keeps, all of them: they are few.
   [[nodiscard]] std::vector<const RecomputeChoice*> promising() const {
     std::vector<const RecomputeChoice*> out;
+    const bool keeps_by_token = abilities(question_.cost).keeps_by_token;
     double least = std::numeric_limits<double>::infinity();
     for (const RecomputeChoice& choice : choices_) {
-      if (abilities(question_.cost).keeps_by_token && choice.bytes >= least) continue;
+      if (keeps_by_token && choice.bytes >= least) continue;
       least = choice.bytes;
       if (&choice == &choices_.front() || never_fits(choice) || is_longer(choice)) continue;
       out.push_back(&choice);
@@ -292,6 +296,7 @@ class ChoiceSearch {
   const Question& question_;
   SearchDepth depth_;
   const std::vector<RecomputeChoice>& choices_;
+  std::vector<StageTable> tables_;     ///< by choice
   std::vector<Candidate> favourites_;  ///< of the quickest policy, whatever the memory cap
   double unlimited_ = 0;               ///< likewise, nanoseconds
   std::set<const RecomputeChoice*> searched_;

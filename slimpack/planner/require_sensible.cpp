@@ -37,7 +37,6 @@ void require_speed(const Job& job) {
 
 /// Searches divide by times and compare their sums: neither goes with infinite ones.
 void require_times(const Job& job, const SequenceLengths& lengths, const Costs& known) {
-  constexpr double kLongest = 0x1p53;  // ns: 104 days, the end of every timeline
   const StageTable one =
       stage_table(known, StageLayout{{0, static_cast<std::int32_t>(known.shape.num_layers())}});
   double slowest = 1;
@@ -50,11 +49,11 @@ void require_times(const Job& job, const SequenceLengths& lengths, const Costs& 
       work += model.per_pack + model(Slice{SequenceId(), Tokens(0), length});
   }
   const double share = work / slowest / job.replicas;
-  if (!(share < kLongest))
+  if (!(share < kLongestTime))
     invalid_input(
         "by the cost model ({}), a replica's share takes one rank {:.3g} s, below {:.3g} s can be "
         "planned; correct the cost model's times, or the speeds",
-        known.source, share * 1e-9, kLongest * 1e-9);
+        known.source, share * 1e-9, kLongestTime * 1e-9);
 }
 
 void require_known(const std::vector<Recompute>& recompute, const Abilities& able,
