@@ -74,7 +74,7 @@ std::vector<std::string> violations(const RatedPlan& step, const Costs& cost,
                                     const std::optional<Bytes>& cap) {
   std::vector<std::string> lines = check_plan(step.plan);
   if (!lines.empty()) return lines;  // the other checks require a correct plan
-  lines = check_step_schedules(step.plan, step.schedules);
+  lines = check_step(step.plan, step.schedules);
   if (!lines.empty() || !cap) return lines;
   const Bytes need = step_need(step, cost).bytes;
   if (need > *cap)

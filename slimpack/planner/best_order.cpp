@@ -24,7 +24,7 @@ std::vector<Schedule> regular_orders(const StepPlan& plan) {
 /// Whether the orders are correct before E, H and G are put in.
 bool runs(StepPlan& plan, std::span<const Schedule> orders) {
   const bool spread = std::exchange(plan.layout.spread_vocabulary, false);
-  const bool correct = check_step_schedules(plan, orders).empty();
+  const bool correct = check_step(plan, orders).empty();
   plan.layout.spread_vocabulary = spread;
   return correct;
 }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/lowered_schedule.h"
@@ -18,12 +20,13 @@ std::size_t way(Pass pass) {
 /// Checks one rank's list.
 class MessageCheck {
  public:
-  MessageCheck(std::size_t stages, int slots, std::vector<std::string>& errors)
-      : stages_(stages),
+  MessageCheck(const LoweredSchedule& lowered, int slots, std::vector<std::string>& errors)
+      : placement_(lowered.placement),
+        stages_(lowered.stages()),
         slots_(static_cast<std::size_t>(slots)),
         errors_(errors),
-        posted_(stages),
-        used_(stages) {}
+        posted_(stages_),
+        used_(stages_) {}
 
   void add(const Instruction& i) {
     switch (i.operation) {
@@ -52,7 +55,7 @@ class MessageCheck {
   }
 
   void add_receive(const Instruction& i) {
-    if (!has_input(i.action, stages_)) error("{}: no stage sends this", to_string(i));
+    if (!comes_from_afar(i.action)) error("{}: no other rank sends this", to_string(i));
     std::size_t& posted = posted_[i.action.stage.index()][way(i.action.pass)];
     const std::size_t used = used_[i.action.stage.index()][way(i.action.pass)];
     if (i.action.pack != PackId(posted))
@@ -67,8 +70,8 @@ class MessageCheck {
     if (output_)
       error("{} begins before {} has sent its output", to_string(i), to_string(*output_));
     output_.reset();
-    if (has_output(i.action, stages_)) output_ = i.action;
-    if (!has_input(i.action, stages_)) return;
+    if (on_another_rank(i.action, target_stage(i.action, stages_))) output_ = i.action;
+    if (!comes_from_afar(i.action)) return;
     const std::size_t s = i.action.stage.index();
     if (posted_[s][way(i.action.pass)] <= i.action.pack.index())
       error("{} begins before the receive of its input is posted", to_string(i));
@@ -82,6 +85,14 @@ class MessageCheck {
     output_.reset();
   }
 
+  [[nodiscard]] bool on_another_rank(const Action& action, std::optional<StageId> other) const {
+    return other && placement_.rank_of(*other) != placement_.rank_of(action.stage);
+  }
+  [[nodiscard]] bool comes_from_afar(const Action& action) const {
+    return on_another_rank(action, source_stage(action, stages_));
+  }
+
+  const StagePlacement& placement_;
   std::size_t stages_, slots_;
   std::vector<std::string>& errors_;
   std::vector<std::array<std::size_t, 2>> posted_, used_;  ///< receives by stage and direction
@@ -117,15 +128,16 @@ class WorstCase {
   }
 
  private:
-  /// Messages in one direction that a rank has posted to a neighbour, or from one. The ranks of a
-  /// pipeline form a ring.
+  /// Messages that a rank has posted to, or from, one rank in one direction.
   struct Posted {
     std::vector<const Instruction*> list;
     std::size_t met = 0;  ///< how many have met what the other rank posted
   };
+  using ByPeer = std::map<std::pair<std::size_t, std::size_t>, Posted>;  ///< (direction, rank)
   struct Rank {
     std::size_t next = 0;
-    std::array<Posted, 2> sent, received;  ///< by direction
+    ByPeer sent, received;
+    std::size_t open = 0;  ///< posted messages that have not met the other rank's
   };
 
   Rank& rank(std::size_t r, std::size_t p) { return ranks_[r * per_replica_ + p]; }
@@ -133,31 +145,22 @@ class WorstCase {
     const auto& list = lowered_[r].ranks[p];
     return rank(r, p).next == list.size() ? nullptr : &list[rank(r, p).next];
   }
-  /// The rank to which messages of a direction go.
-  [[nodiscard]] std::size_t target(std::size_t p, std::size_t w) const {
-    return (p + (w == 0 ? 1 : per_replica_ - 1)) % per_replica_;
-  }
-  [[nodiscard]] std::size_t source(std::size_t p, std::size_t w) const { return target(p, 1 - w); }
 
-  /// Lets sends and receives meet in the order of posting.
-  static void meet(Posted& sent, Posted& received, std::size_t w) {
+  /// Lets the messages from one rank to another meet in the order of posting.
+  void meet(std::size_t r, std::size_t from, std::size_t to, std::size_t w) {
+    Posted& sent = rank(r, from).sent[{w, to}];
+    Posted& received = rank(r, to).received[{w, from}];
     while (sent.met < sent.list.size() && sent.met < received.list.size()) {
       Action action = sent.list[sent.met]->action;
-      action.stage = StageId(action.stage.value() + (w == 0 ? 1 : -1));
+      action.stage = *target_stage(action, lowered_[r].stages());
       if (received.list[sent.met]->action != action) return;
       received.met = ++sent.met;
+      --rank(r, from).open;
+      --rank(r, to).open;
     }
   }
   /// Whether a synchronisation of the rank's device would end.
-  bool nothing_open(std::size_t r, std::size_t p) {
-    for (const std::size_t w : {0, 1}) {
-      const Rank& own = rank(r, p);
-      if (own.sent[w].met < own.sent[w].list.size() ||
-          own.received[w].met < own.received[w].list.size())
-        return false;
-    }
-    return true;
-  }
+  bool nothing_open(std::size_t r, std::size_t p) { return rank(r, p).open == 0; }
 
   [[nodiscard]] const MicroPack& pack_of(std::size_t r, const Action& action) const {
     return plan_.replicas[r].packs.of(action.pass)[action.pack.index()];
@@ -213,35 +216,36 @@ class WorstCase {
     if (i == nullptr) return false;
     if (i->operation == Operation::kCompute) return compute(r, p, i->action);
     if (!nothing_open(r, p)) return false;
-    const std::size_t w = way(i->action.pass);
-    if (i->operation == Operation::kSend) {
-      Posted& own = rank(r, p).sent[w];
-      own.list.push_back(i);
-      meet(own, rank(r, target(p, w)).received[w], w);
-    } else {
-      Posted& own = rank(r, p).received[w];
-      own.list.push_back(i);
-      meet(rank(r, source(p, w)).sent[w], own, w);
-    }
+    const std::size_t w = way(i->action.pass), stages = lowered_[r].stages();
+    const bool sends = i->operation == Operation::kSend;
+    const StageId other =
+        *(sends ? target_stage(i->action, stages) : source_stage(i->action, stages));
+    const auto peer = static_cast<std::size_t>(lowered_[r].placement.rank_of(other));
+    (sends ? rank(r, p).sent : rank(r, p).received)[{w, peer}].list.push_back(i);
+    ++rank(r, p).open;
+    meet(r, sends ? p : peer, sends ? peer : p, w);
     return ++rank(r, p).next, true;
   }
 
   std::string waits_for(std::size_t r, std::size_t p) {
     for (const std::size_t w : {0, 1}) {
-      const Posted& received = rank(r, p).received[w];
-      if (received.met < received.list.size())
-        return fmt::format("the receive of {}, which has not been sent",
-                           message(*received.list[received.met]));
-      const Posted& sent = rank(r, p).sent[w];
-      if (sent.met < sent.list.size())
-        return fmt::format("the send of {}, whose receive is not posted",
-                           message(*sent.list[sent.met]));
+      if (const Instruction* open = first_open(rank(r, p).received, w))
+        return fmt::format("the receive of {}, which has not been sent", message(*open));
+      if (const Instruction* open = first_open(rank(r, p).sent, w))
+        return fmt::format("the send of {}, whose receive is not posted", message(*open));
     }
     const Action& action = next(r, p)->action;
     if (const Action* partner = partners_[r].of(action))
       return fmt::format("{}, with which it exchanges attention", to_string(*partner));
     return is_joint(action.pass) ? "the other ranks of its pipeline"
                                  : "the other replicas of its MicroPack";
+  }
+  /// The first message of a direction that has not met the other rank's; null if there is none.
+  static const Instruction* first_open(const ByPeer& posted, std::size_t w) {
+    for (const auto& [peer, messages] : posted)
+      if (peer.first == w && messages.met < messages.list.size())
+        return messages.list[messages.met];
+    return nullptr;
   }
   static std::string message(const Instruction& i) {
     return fmt::format("{}{}", i.action.pass == Pass::kForward ? 'F' : 'B', i.action.pack.value());
@@ -260,10 +264,10 @@ std::vector<std::string> check_lowered(const StepPlan& plan,
                                        std::span<const LoweredSchedule> lowered, int slots) {
   std::vector<Schedule> schedules;
   for (const LoweredSchedule& replica : lowered) schedules.push_back(actions_of(replica));
-  std::vector<std::string> errors = check_step_schedules(plan, schedules, slots);
+  std::vector<std::string> errors = check_step(plan, schedules, slots);
   for (std::size_t r = 0; r < lowered.size(); ++r)
     for (const std::vector<Instruction>& instructions : lowered[r].ranks) {
-      MessageCheck check(lowered[r].stages(), slots, errors);
+      MessageCheck check(lowered[r], slots, errors);
       for (const Instruction& i : instructions) {
         if (errors.size() >= kMostCheckLines) return errors;
         check.add(i);

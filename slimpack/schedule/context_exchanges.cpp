@@ -42,18 +42,19 @@ void add_exchanges(const PackPlan& packs, std::vector<Action> together,
 std::vector<std::vector<ContextExchange>> context_exchanges(const StepPlan& plan,
                                                             const std::vector<Schedule>& schedules,
                                                             int slots) {
-  const Ticks ticks(plan, schedules, slots);
+  const StepGraph graph = ticks(plan, schedules, slots);
   std::vector<std::vector<ContextExchange>> out;
   for (std::size_t r = 0; r < schedules.size(); ++r) {
     const PackPlan& packs = plan.replicas[r].packs;
     // Actions are paired within a half of a tick and a pass: whole backwards exchange with whole
     // ones.
-    std::map<std::pair<Ticks::Half, Pass>, std::vector<Action>> together;
-    for (const auto& actions : schedules[r].ranks)
-      for (const Action& action : actions) {
+    std::map<std::pair<std::int64_t, Pass>, std::vector<Action>> together;
+    for (std::size_t p = 0; p < graph.ranks(); ++p)
+      for (const StepNode& node : graph.rank(r, p)) {
+        const Action& action = node.action;
         const bool attends = action.pass == Pass::kForward || goes_back(action.pass);
         if (attends && packs.of(action.pass)[action.pack.index()].replicas == 1)
-          together[{ticks.of(r, action), action.pass}].push_back(action);
+          together[{node.start, action.pass}].push_back(action);
       }
     std::vector<ContextExchange>& own = out.emplace_back();
     for (auto& [when, actions] : together) add_exchanges(packs, std::move(actions), own);

@@ -13,7 +13,7 @@ namespace slimpack {
 /// with fewest, the second most to the second fewest, and so on, until both have equally many
 /// (SlimPipe, arXiv:2504.14519, section 4.2). Merged MicroPacks take no part. Ascending; empty for
 /// orders in which ranks run nothing at the same time. REQUIRES: check_plan and
-/// check_step_schedules are empty. Cost: O(actions · ranks).
+/// check_step are empty. Cost: O(actions · ranks).
 [[nodiscard]] std::vector<std::vector<ContextExchange>> context_exchanges(
     const StepPlan& plan, const std::vector<Schedule>& schedules, int slots = kChannelSlots);
 

@@ -12,14 +12,18 @@ Schedule actions_of(const LoweredSchedule& lowered) {
   return schedule;
 }
 
-bool has_input(const Action& action, std::size_t stages) {
-  if (action.pass == Pass::kWeightGradient || is_joint(action.pass)) return false;
-  return action.stage.index() != (action.pass == Pass::kForward ? 0 : stages - 1);
+std::optional<StageId> source_stage(const Action& action, std::size_t stages) {
+  const bool forward = action.pass == Pass::kForward;
+  if (!forward && !goes_back(action.pass)) return std::nullopt;
+  if (action.stage.index() == (forward ? 0 : stages - 1)) return std::nullopt;
+  return StageId(action.stage.value() + (forward ? -1 : 1));
 }
 
-bool has_output(const Action& action, std::size_t stages) {
-  if (action.pass == Pass::kWeightGradient || is_joint(action.pass)) return false;
-  return action.stage.index() != (action.pass == Pass::kForward ? stages - 1 : 0);
+std::optional<StageId> target_stage(const Action& action, std::size_t stages) {
+  const bool forward = action.pass == Pass::kForward;
+  if (!forward && !goes_back(action.pass)) return std::nullopt;
+  if (action.stage.index() == (forward ? stages - 1 : 0)) return std::nullopt;
+  return StageId(action.stage.value() + (forward ? 1 : -1));
 }
 
 }  // namespace slimpack

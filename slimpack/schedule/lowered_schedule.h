@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,16 +58,18 @@ struct LoweredSchedule {
   return pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
 }
 
-/// Whether an action of a stage has an input from, or an output to, another stage.
-[[nodiscard]] bool has_input(const Action& action, std::size_t stages);
-[[nodiscard]] bool has_output(const Action& action, std::size_t stages);
+/// The stage from which an action's input comes, and the one to which its output goes; none where
+/// the pipeline begins or ends. Only F, B and I have any.
+[[nodiscard]] std::optional<StageId> source_stage(const Action& action, std::size_t stages);
+[[nodiscard]] std::optional<StageId> target_stage(const Action& action, std::size_t stages);
 
 /// Every broken rule of a step's lowered schedules, one line each; empty if they are correct. It
 /// shares no code with lower(). The rules:
-///  - check_step_schedules is empty for the actions;
-///  - every input is received once, before its action; every output is sent once, after its action
-///    and before the next one; receives of a stage in one direction are posted in the order of the
-///    packs, at most slots + 1 of which no action has begun to use;
+///  - check_step is empty for the actions;
+///  - every input from another rank is received once, before its action; every output to another
+///    rank is sent once, after its action and before the next one; receives of a stage in one
+///    direction are posted in the order of the packs, at most slots + 1 of which no action has
+///    begun to use;
 ///  - the step ends in the worst case of a GPU: every instruction first synchronises its device, so
 ///    it waits for all sends and receives that its rank has posted; a send and its receive end
 ///    together (rendezvous), in the order of posting for each pair of ranks and direction. A step

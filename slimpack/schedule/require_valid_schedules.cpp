@@ -31,7 +31,7 @@ void require_none(const std::vector<std::string>& errors, std::string_view origi
 void require_valid_schedules(const StepPlan& plan, std::span<const Schedule> schedules,
                              std::string_view origin) {
   require_sizes(plan, schedules, origin);
-  require_none(check_step_schedules(plan, schedules), origin);
+  require_none(check_step(plan, schedules), origin);
 }
 
 void require_valid_lowered(const StepPlan& plan, std::span<const LoweredSchedule> lowered,

@@ -51,8 +51,13 @@ inline constexpr int kChannelSlots = 8;
 /// Checkers of schedules say so many lines: a broken list is often broken everywhere.
 inline constexpr std::size_t kMostCheckLines = 8;
 
-/// Every broken rule, one line each; empty for a correct schedule. It shares no code with the
-/// generators. The rules:
+/// Every broken rule of the lists by themselves, one line each: the first three rules of
+/// check_schedule.
+[[nodiscard]] std::vector<std::string> check_lists(const PackPlan& packs, const Schedule& schedule,
+                                                   int slots = kChannelSlots);
+
+/// Every broken rule of one replica by itself, one line each; empty for a correct schedule. It
+/// shares no code with the generators and the step graph. The rules:
 ///  - a rank runs its own stages; every stage has every forward pack once and every backward pack
 ///    once, as B or as I and later W; a stage's forward packs, backward packs (B and I) and packs
 ///    of W are in ascending order;
@@ -66,18 +71,18 @@ inline constexpr std::size_t kMostCheckLines = 8;
 ///    when they are next on all ranks, the two actions of an exchange when both can. A forward
 ///    needs its input from the stage before. A backward needs its input from the stage after, and
 ///    the forwards of all its rows on its own stage. A line names a stuck action and what it waits
-///    for.
+///    for. Between two stages of one rank no slots are needed.
 [[nodiscard]] std::vector<std::string> check_schedule(const PackPlan& packs,
                                                       const Schedule& schedule,
                                                       int slots = kChannelSlots);
 
-/// check_schedule of every replica; each line names its replica. If replicas share packs, it also
-/// checks that all replicas together finish when a merged pack waits on each stage for all its
-/// replicas. REQUIRES: check_plan is empty; one schedule for each replica, all with the same number
-/// of stages.
-[[nodiscard]] std::vector<std::string> check_step_schedules(const StepPlan& plan,
-                                                            std::span<const Schedule> schedules,
-                                                            int slots = kChannelSlots);
+/// The rules of check_schedule for all replicas together, where a merged pack starts on a stage
+/// when it is next on all its replicas; and E, H and G are there exactly if the plan spreads the
+/// vocabulary. Each line names its replica, if there are several. REQUIRES: check_plan is empty;
+/// one schedule for each replica, all with the same number of stages.
+[[nodiscard]] std::vector<std::string> check_step(const StepPlan& plan,
+                                                  std::span<const Schedule> schedules,
+                                                  int slots = kChannelSlots);
 
 /// Plain 1F1B (Megatron, PipeDream-flush): stage s of p runs p − s − 1 forwards ahead, then pairs
 /// of one forward and one backward. REQUIRES: forward and backward have the same packs, possibly in

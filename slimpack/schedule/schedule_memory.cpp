@@ -15,14 +15,15 @@ namespace {
 class SharedRank {
  public:
   SharedRank(const PackPlan& packs, const TaskBytes& bytes, ActivationLedger ledger,
-             std::size_t rank, std::size_t ranks, int slots)
+             std::int32_t rank, const StagePlacement& placement, int slots)
       : bytes_(bytes),
         ledger_(std::move(ledger)),
-        ranks_(ranks),
+        placement_(placement),
         slots_(static_cast<std::size_t>(slots)),
         needed_(forwards_needed(packs)) {
-    for (std::size_t s = rank; s < bytes.rows.size(); s += ranks)
-      stages_.push_back({s == 0, s + 1 == bytes.rows.size()});
+    const auto last = static_cast<std::int32_t>(bytes.rows.size()) - 1;
+    for (const StageId s : placement.stages_of(rank))
+      stages_.push_back({s == StageId(0), s == StageId(last)});
   }
 
   Bytes highest_of(const std::vector<Action>& order) {
@@ -32,7 +33,7 @@ class SharedRank {
         run(action, highest);
         continue;
       }
-      Stage& stage = stages_[action.stage.index() / ranks_];
+      Stage& stage = stages_[static_cast<std::size_t>(placement_.local_stage(action.stage))];
       if (action.pass == Pass::kForward) ++stage.forwards;
       if (goes_back(action.pass)) ++stage.backwards;
       run(action, highest);
@@ -68,7 +69,7 @@ class SharedRank {
 
   const TaskBytes& bytes_;
   ActivationLedger ledger_;
-  std::size_t ranks_;
+  const StagePlacement& placement_;
   std::size_t slots_;
   std::vector<std::int32_t> needed_;
   std::vector<Stage> stages_;
@@ -81,7 +82,7 @@ std::vector<Bytes> shared_memory(const PackPlan& packs, const Schedule& schedule
   std::vector<Bytes> highest;
   for (std::size_t r = 0; r < ranks; ++r)
     highest.push_back(SharedRank(packs, bytes, ActivationLedger(flow, bytes, r, schedule.placement),
-                                 r, ranks, slots)
+                                 static_cast<std::int32_t>(r), schedule.placement, slots)
                           .highest_of(schedule.ranks[r]));
   return highest;
 }

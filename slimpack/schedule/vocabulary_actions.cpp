@@ -13,18 +13,18 @@ namespace {
 
 /// An action of all ranks, between the two halves of a tick.
 struct JointAction {
-  std::int32_t tick;
+  std::int64_t tick;
   Pass pass;
   PackId pack;
 };
 
 /// In their order: of a tick first G, which frees, then E, then H.
-std::vector<JointAction> joint_actions(const PackPlan& packs, const Ticks& ticks,
+std::vector<JointAction> joint_actions(const PackPlan& packs, const StepGraph& graph,
                                        std::size_t replica, std::size_t stages) {
   std::vector<JointAction> all;
   const StageId first(0), last(stages - 1);
   const auto tick_of = [&](StageId stage, Pass pass, std::size_t pack) {
-    return ticks.of(replica, {stage, pass, PackId(pack)}) / 2;
+    return graph.node(replica, stage, pass, PackId(pack)).start / 2;
   };
   for (std::size_t b = 0; b < packs.backward.size(); ++b)
     all.push_back({tick_of(first, Pass::kBackward, b) + 1, Pass::kEmbeddingGradient, PackId(b)});
@@ -38,18 +38,17 @@ std::vector<JointAction> joint_actions(const PackPlan& packs, const Ticks& ticks
   return all;
 }
 
-std::vector<Action> merged(const std::vector<Action>& actions,
-                           const std::vector<JointAction>& joint, const Ticks& ticks,
-                           std::size_t replica, StageId rank_stage) {
+/// The actions of a rank, with those of all ranks between them.
+std::vector<Action> merged(std::span<const StepNode> nodes, const std::vector<JointAction>& joint,
+                           StageId rank_stage) {
   std::vector<Action> out;
   auto next = joint.begin();
-  for (const Action& action : actions) {
+  for (const StepNode& node : nodes) {
     // Weight gradients follow the input gradients that they belong to.
-    if (action.pass != Pass::kWeightGradient)
-      for (const Ticks::Half half = ticks.of(replica, action);
-           next != joint.end() && 2 * next->tick < half; ++next)
+    if (node.action.pass != Pass::kWeightGradient)
+      for (; next != joint.end() && 2 * next->tick < node.start; ++next)
         out.push_back({rank_stage, next->pass, next->pack});
-    out.push_back(action);
+    out.push_back(node.action);
   }
   for (; next != joint.end(); ++next) out.push_back({rank_stage, next->pass, next->pack});
   return out;
@@ -60,15 +59,15 @@ std::vector<Action> merged(const std::vector<Action>& actions,
 std::vector<Schedule> with_vocabulary(const StepPlan& plan, std::vector<Schedule> schedules,
                                       int slots) {
   if (!plan.layout.spread_vocabulary) return schedules;
-  const Ticks ticks(plan, schedules, slots);
+  const StepGraph graph = ticks(plan, schedules, slots);
   std::vector<Schedule> out;
   for (std::size_t r = 0; r < schedules.size(); ++r) {
     Schedule& own = out.emplace_back(Schedule{{}, schedules[r].placement, schedules[r].exchanges});
     const std::vector<JointAction> joint =
-        joint_actions(plan.replicas[r].packs, ticks, r, schedules[r].stages());
+        joint_actions(plan.replicas[r].packs, graph, r, schedules[r].stages());
     for (std::size_t p = 0; p < schedules[r].ranks.size(); ++p)
-      own.ranks.push_back(merged(schedules[r].ranks[p], joint, ticks, r,
-                                 own.placement.stage(static_cast<std::int32_t>(p), 0)));
+      own.ranks.push_back(
+          merged(graph.rank(r, p), joint, own.placement.stage(static_cast<std::int32_t>(p), 0)));
   }
   return out;
 }

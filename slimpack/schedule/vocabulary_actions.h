@@ -16,7 +16,7 @@ namespace slimpack {
 /// order of the other actions stays. Orders with two forwards ahead per rank (sliced_one_f_one_b)
 /// have a forward and a backward in each tick and so wait for nothing; others leave some ticks half
 /// empty.
-/// REQUIRES: check_plan is empty and check_step_schedules too, but for E, H and G, of which the
+/// REQUIRES: check_plan is empty and check_step too, but for E, H and G, of which the
 /// orders have none. Cost: O(actions · ranks), more for merged packs.
 [[nodiscard]] std::vector<Schedule> with_vocabulary(const StepPlan& plan,
                                                     std::vector<Schedule> schedules,

@@ -2,17 +2,10 @@
 
 #include <algorithm>
 
-#include "slimpack/sim/step_log.h"
+#include "slimpack/sim/simulate.h"
 
 namespace slimpack {
 namespace {
-
-/// The receive of what an instruction sends.
-Instruction receive_of(const Instruction& send) {
-  Action action = send.action;
-  action.stage = StageId(action.stage.value() + (action.pass == Pass::kForward ? 1 : -1));
-  return {Operation::kReceive, action};
-}
 
 TaskTimes counted_times(const PackPlan& packs, std::size_t stages, std::size_t ranks) {
   const auto all = [&](const std::vector<MicroPack>& of, Nanos time) {
@@ -32,33 +25,43 @@ TaskTimes counted_times(const PackPlan& packs, std::size_t stages, std::size_t r
 
 }  // namespace
 
-std::vector<LoweredSchedule> lowered_by(std::vector<LoggedEvent> log,
-                                        std::span<const Schedule> schedules) {
-  // Events at one time stay in the order of the log: an event comes before those that depend on it.
-  std::ranges::stable_sort(log, {}, &LoggedEvent::time);
-  const std::size_t ranks = schedules.front().ranks.size();
+std::vector<LoweredSchedule> lower(std::span<const ReplicaPacks> replicas,
+                                   std::span<const Schedule> orders, int slots) {
+  const StepGraph graph = timed_graph(replicas, orders, slots);
+  std::vector<StepGraph::Event> events = graph.events();
+  // Events at one time stay in the order of the graph: an event comes before those that wait for
+  // it.
+  std::ranges::stable_sort(events, {}, &StepGraph::Event::time);
   std::vector<LoweredSchedule> lowered;
-  for (const Schedule& schedule : schedules)
-    lowered.push_back(
-        {std::vector<std::vector<Instruction>>(ranks), schedule.placement, schedule.exchanges});
-  for (const LoggedEvent& event : log) {
+  for (const Schedule& order : orders)
+    lowered.push_back({std::vector<std::vector<Instruction>>(order.ranks.size()), order.placement,
+                       order.exchanges});
+  for (const StepGraph::Event& event : events) {
     LoweredSchedule& own = lowered[event.replica];
-    const auto add = [&](const Instruction& i) {
-      own.ranks[static_cast<std::size_t>(own.placement.rank_of(i.action.stage))].push_back(i);
+    const auto add = [&](Operation operation, const Action& action) {
+      own.ranks[static_cast<std::size_t>(own.placement.rank_of(action.stage))].push_back(
+          {operation, action});
     };
-    add(event.instruction);
-    if (event.instruction.operation == Operation::kSend) add(receive_of(event.instruction));
+    const StepNode& node = graph.node(event.node);
+    if (!event.is_put) {
+      add(Operation::kCompute, node.action);
+    } else if (node.leaves_rank) {
+      const Pass pass = message_pass(node.action.pass);
+      add(Operation::kSend, {node.action.stage, pass, node.action.pack});
+      const StageId receiver = graph.node(node.receiver).action.stage;
+      add(Operation::kReceive, {receiver, pass, node.action.pack});
+    }
   }
   return lowered;
 }
 
-std::vector<LoweredSchedule> lower(const StepPlan& plan, std::span<const Schedule> schedules) {
+std::vector<LoweredSchedule> lower(const StepPlan& plan, std::span<const Schedule> orders) {
   std::vector<ReplicaPacks> replicas;
-  const Schedule& any = schedules.front();
+  const Schedule& any = orders.front();
   for (const ReplicaPlan& replica : plan.replicas)
     replicas.push_back(
         {replica.packs, counted_times(replica.packs, any.stages(), any.ranks.size()), {}});
-  return lower(replicas, schedules);
+  return lower(replicas, orders);
 }
 
 }  // namespace slimpack

@@ -21,7 +21,7 @@ namespace slimpack {
                                                  int slots = kChannelSlots);
 
 /// Lowers a plan without known costs, as if a backward took as long as two forwards.
-/// REQUIRES: check_plan and check_step_schedules are empty.
+/// REQUIRES: check_plan and check_step are empty.
 [[nodiscard]] std::vector<LoweredSchedule> lower(const StepPlan& plan,
                                                  std::span<const Schedule> schedules);
 

@@ -1,79 +1,68 @@
 #include "slimpack/sim/memory_replay.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
 namespace slimpack {
 namespace {
 
 class Replay {
  public:
-  Replay(const RankTimes& times, ActivationLedger ledger, std::int32_t rank,
-         std::vector<MemorySample>* samples)
-      : times_(times), ledger_(std::move(ledger)), rank_(rank), samples_(samples) {
-    for (const StageTimes& stage : times.stages)
-      for (const ArrivingInputs* arriving : {&stage.forward_inputs, &stage.backward_inputs})
-        inputs_.push_back({arriving, 0, arriving->put.empty() ? kNever : arriving->put.front()});
+  Replay(const StepGraph& graph, std::span<const StepNode> nodes, const TaskBytes& bytes,
+         ActivationLedger ledger)
+      : nodes_(nodes), ledger_(std::move(ledger)) {
+    for (const StepNode& node : nodes) {
+      Input& input = inputs_.emplace_back();
+      if (node.sender == StepNode::kNone) continue;
+      const auto& of =
+          node.action.pass == Pass::kForward ? bytes.forward_input : bytes.backward_input;
+      input.bytes = of[node.action.pack.index()];
+      input.put = graph.node(node.sender).put;
+      by_put_.push_back(inputs_.size() - 1);
+    }
+    std::ranges::stable_sort(by_put_, {}, [&](std::size_t node) { return inputs_[node].put; });
   }
 
-  Bytes run() {
-    for (const Action& action : times_.actions) {
-      const auto stage = static_cast<std::size_t>(times_.placement.local_stage(action.stage));
-      const ActionTimes& own = is_joint(action.pass) ? times_.joint[joint_index(action.pass)]
-                                                     : times_of(times_.stages[stage], action.pass);
-      const std::int64_t start = own.start[action.pack.index()];
-      const std::int64_t end = own.end[action.pack.index()];
-      take_puts_before(start);
-      if (action.pass == Pass::kForward)
-        consume(inputs_[2 * stage], action.pack);
-      else if (goes_back(action.pass))
-        consume(inputs_[2 * stage + 1], action.pack);
-      stores_ = ledger_.peak_of(action);
-      sample(start);
-      take_puts_before(end);
-      ledger_.run(action);
+  Bytes run(std::int32_t rank, std::vector<MemorySample>* samples) {
+    rank_ = rank;
+    samples_ = samples;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      take_puts_before(nodes_[i].start);
+      if (nodes_[i].sender != StepNode::kNone) consume(inputs_[i]);
+      stores_ = ledger_.peak_of(nodes_[i].action);
+      sample(nodes_[i].start);
+      take_puts_before(nodes_[i].end);
+      ledger_.run(nodes_[i].action);
       stores_ = ledger_.live();
-      sample(end);
+      sample(nodes_[i].end);
     }
     return peak_;
   }
 
  private:
-  /// The inputs of a stage in one direction.
-  struct Inputs {
-    const ArrivingInputs* arriving;
-    std::size_t next;
-    std::int64_t next_put;  ///< kNever after the last
+  /// The input of a node, if it has one.
+  struct Input {
+    std::int64_t put = 0;
+    Bytes bytes;
+    bool taken = false;  ///< has been put
   };
-  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-  static const ActionTimes& times_of(const StageTimes& stage, Pass pass) {
-    if (pass == Pass::kForward) return stage.forward;
-    return pass == Pass::kWeightGradient ? stage.weight : stage.backward;
-  }
-
-  void consume(Inputs& inputs, PackId pack) {
-    if (inputs.arriving->put.empty()) return;
-    while (inputs.next <= pack.index()) take(inputs);
-    waiting_ -= inputs.arriving->bytes[pack.index()];
-  }
-
-  /// Takes every put before `until`, in order of time. A put at `until` itself waits: the start of
-  /// an action may have just made room for it.
+  /// Takes every put before `until`. A put at `until` itself waits: the start of an action may have
+  /// just made room for it.
   void take_puts_before(std::int64_t until) {
-    for (;;) {
-      const auto first = std::ranges::min_element(inputs_, {}, &Inputs::next_put);
-      if (first->next_put >= until) return;
-      take(*first);
-    }
+    for (; next_ < by_put_.size() && inputs_[by_put_[next_]].put < until; ++next_)
+      take(inputs_[by_put_[next_]]);
   }
 
-  void take(Inputs& inputs) {
-    waiting_ += inputs.arriving->bytes[inputs.next];
-    sample(inputs.next_put);
-    ++inputs.next;
-    const auto& put = inputs.arriving->put;
-    inputs.next_put = inputs.next < put.size() ? put[inputs.next] : kNever;
+  void consume(Input& input) {
+    take(input);
+    waiting_ -= input.bytes;
+  }
+
+  void take(Input& input) {
+    if (std::exchange(input.taken, true)) return;
+    waiting_ += input.bytes;
+    sample(input.put);
   }
 
   void sample(std::int64_t time) {
@@ -82,21 +71,25 @@ class Replay {
     if (samples_ != nullptr) samples_->push_back({rank_, Nanos(time), now});
   }
 
-  const RankTimes& times_;
+  std::span<const StepNode> nodes_;
   ActivationLedger ledger_;
-  std::int32_t rank_;
-  std::vector<MemorySample>* samples_;
-  std::vector<Inputs> inputs_;  ///< by stage of the rank: forward and backward
-  Bytes stores_;                ///< the ledger's bytes, during an action its peak
-  Bytes waiting_;               ///< inputs put and not yet taken
+  std::vector<Input> inputs_;        ///< by node
+  std::vector<std::size_t> by_put_;  ///< nodes with inputs, in the order of the puts
+  std::size_t next_ = 0;             ///< place in by_put_ of the next put
+  Bytes stores_;                     ///< the ledger's bytes, during an action its peak
+  Bytes waiting_;                    ///< inputs put and not yet consumed
   Bytes peak_;
+  std::int32_t rank_ = 0;
+  std::vector<MemorySample>* samples_ = nullptr;
 };
 
 }  // namespace
 
-Bytes replay_memory(const RankTimes& times, ActivationLedger ledger, std::int32_t rank,
+Bytes replay_memory(const StepGraph& graph, std::size_t replica, std::size_t rank,
+                    ActivationLedger ledger, const TaskBytes& bytes,
                     std::vector<MemorySample>* samples) {
-  return Replay(times, std::move(ledger), rank, samples).run();
+  const auto global = static_cast<std::int32_t>(replica * graph.ranks() + rank);
+  return Replay(graph, graph.rank(replica, rank), bytes, std::move(ledger)).run(global, samples);
 }
 
 }  // namespace slimpack

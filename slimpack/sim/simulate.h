@@ -7,8 +7,8 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
+#include "slimpack/schedule/step_graph.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -16,9 +16,6 @@ namespace slimpack {
 struct SimulationOptions {
   int slots = kChannelSlots;
   bool timeline = true;  ///< false: rate only, spans and memory samples stay empty
-  /// By replica: a message travels once its receive is posted, too. Empty = receives are posted in
-  /// time, as lower() posts them.
-  std::span<const LoweredSchedule> lowered = {};
 };
 
 struct SimulationResult {
@@ -29,21 +26,23 @@ struct SimulationResult {
   /// timeline.
   std::vector<Nanos> busy;
   std::vector<Bytes> peak_activation;  ///< by rank, transients and waiting inputs included
-  Nanos lower_bound;                   ///< makespan_lower_bound of the packs
-  /// makespan / lower_bound − 1.
-  [[nodiscard]] double gap() const;
 };
 
-/// Runs the actions in schedule order. A rank computes one action at a time. A finished action's
-/// output leaves at once if its channel has a free slot; else the rank waits. It arrives after the
-/// pack's transfer time. A merged MicroPack starts on a stage when all its replicas are ready
-/// there, and takes as long as on the slowest; E, H and G when all ranks of the replica are. A
-/// rank's gradients are reduced when all replicas have run its stages. Optimizers start when all
+/// The graph of a step, with the times of all actions. REQUIRES and cost: as simulate(); bytes are
+/// not needed.
+[[nodiscard]] StepGraph timed_graph(std::span<const ReplicaPacks> replicas,
+                                    std::span<const Schedule> orders, int slots = kChannelSlots);
+
+/// Runs the actions in the order of the schedules. A rank computes one action at a time. A finished
+/// action's output leaves at once if its channel has a free slot; else the rank waits. It arrives
+/// after the pack's transfer time. A merged MicroPack starts on a stage when all its replicas are
+/// ready there, and takes as long as on the slowest; E, H and G when all ranks of the replica are.
+/// A rank's gradients are reduced when all replicas have run its stages. Optimizers start when all
 /// ranks are reduced. REQUIRES: at least one replica and a schedule for each, all with the same
-/// ranks and stages; check_plan and check_step_schedules are empty. Cost: O(actions + stages ·
-/// slices), and one look at every rank for each merged pack.
+/// ranks and stages; check_plan and check_step are empty. Cost: O(actions · log(actions) +
+/// stages · slices).
 [[nodiscard]] SimulationResult simulate(std::span<const ReplicaPacks> replicas,
-                                        std::span<const Schedule> schedules,
+                                        std::span<const Schedule> orders,
                                         const SimulationOptions& options = {});
 
 /// A makespan_lower_bound until the last action ends, without reduction and step end. 0 without

@@ -154,8 +154,8 @@ TEST(ContextParallelBaseline, NeedsItsColumnsForReplicasToMeet) {
     by_index.push_back(one_f_one_b(made.plan.replicas[r].packs, 4));
     by_column.push_back(columned_one_f_one_b(made.columns[r], 4));
   }
-  EXPECT_FALSE(check_step_schedules(made.plan, by_index).empty());
-  EXPECT_EQ(check_step_schedules(made.plan, by_column), std::vector<std::string>{});
+  EXPECT_FALSE(check_step(made.plan, by_index).empty());
+  EXPECT_EQ(check_step(made.plan, by_column), std::vector<std::string>{});
 }
 
 TEST(TokenBalancedBaseline, SharesEveryPackBetweenGroupsOfOneSize) {

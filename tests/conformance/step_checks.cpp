@@ -170,7 +170,7 @@ void require_correct(const MadeStep& made) {
     RC_ASSERT(request.mixed_recompute || recompute == step.plan.recompute.front());
   }
   RC_ASSERT(check_plan(step.plan) == std::vector<std::string>{});
-  RC_ASSERT(check_step_schedules(step.plan, step.schedules) == std::vector<std::string>{});
+  RC_ASSERT(check_step(step.plan, step.schedules) == std::vector<std::string>{});
   // Steps of baselines are not lowered yet.
   const auto lowered = step.lowered.empty() ? lower(step.plan, step.schedules) : step.lowered;
   RC_ASSERT(check_lowered(step.plan, lowered) == std::vector<std::string>{});

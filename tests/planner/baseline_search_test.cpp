@@ -35,7 +35,7 @@ bool allowed(const RatedPlan& step, const PlanRequest& request, const Costs& cos
 
 void expect_runnable(const RatedPlan& step, const PlanRequest& request, const Costs& cost) {
   EXPECT_EQ(check_plan(step.plan), std::vector<std::string>{});
-  EXPECT_EQ(check_step_schedules(step.plan, step.schedules), std::vector<std::string>{});
+  EXPECT_EQ(check_step(step.plan, step.schedules), std::vector<std::string>{});
   EXPECT_TRUE(allowed(step, request, cost));
   EXPECT_EQ(predict(step, cost).makespan, step.prediction.makespan);
   EXPECT_LE(step.lower_bound, step.prediction.makespan);

@@ -18,7 +18,7 @@ void expect_correct(const PlanOutcome& outcome, const PlanRequest& request) {
   const RatedPlan& step = *outcome.step;
   EXPECT_EQ(step.plan.replicas.size(), static_cast<std::size_t>(request.dp));
   EXPECT_EQ(check_plan(step.plan), std::vector<std::string>{});
-  EXPECT_EQ(check_step_schedules(step.plan, step.schedules), std::vector<std::string>{});
+  EXPECT_EQ(check_step(step.plan, step.schedules), std::vector<std::string>{});
   EXPECT_LE(step.lower_bound, step.prediction.makespan);
 }
 

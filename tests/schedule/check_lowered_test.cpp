@@ -91,7 +91,7 @@ TEST(CheckLowered, NamesEveryBrokenRuleOfAList) {
   EXPECT_EQ(findings(2, kFirst + "1RECV_F0,1F0,1RECV_F1,1RECV_F2,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n"),
             "a rank posts 3 forward receives, its actions use 2\n");
   EXPECT_EQ(findings(1, "0F0,0RECV_F0,0B0\n"),
-            "0RECV_F0: no stage sends this\n"
+            "0RECV_F0: no other rank sends this\n"
             "a rank posts 1 forward receives, its actions use 0\n");
   EXPECT_EQ(findings(2, kFirst + "1RECV_F0,1F0,1B0,1SEND_B0\n"),
             "stage 1 runs 1 of 2 forward packs\nstage 1 runs 1 of 2 backward packs\n");

@@ -62,7 +62,7 @@ RC_GTEST_PROP(ListScheduler, ReplicasMeetInTheirPartsOfTheCommonOrder, (std::uin
   const ListPolicy policy = random_policy(rng);
   const auto result = c.scheduler(replicas).run({}, policy);
   RC_ASSERT(result.has_value());
-  RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
+  RC_ASSERT(check_step(c.plan, c.own_orders(result->schedule), c.slots).empty());
 }
 
 RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::uint64_t seed)) {
@@ -76,7 +76,7 @@ RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::u
   const ListPolicy policy = random_policy(rng);
   const auto result = scheduler.run(cap, policy);
   RC_ASSERT(result.has_value());
-  RC_ASSERT(check_step_schedules(c.plan, c.own_orders(result->schedule), c.slots).empty());
+  RC_ASSERT(check_step(c.plan, c.own_orders(result->schedule), c.slots).empty());
   for (std::size_t s = 0; s < cap.size(); ++s) RC_ASSERT(result->memory[s] <= cap[s]);
 }
 

@@ -88,7 +88,7 @@ class Unclocked {
       if (other.operation != Operation::kCompute || other.action.pass != i.action.pass ||
           pack_of(m, other.action) != pack_of(r, i.action))
         return false;
-      if (!has_input(other.action, stages_)) continue;
+      if (!source_stage(other.action, stages_)) continue;
       const std::size_t way = other.action.pass == Pass::kForward ? 0 : 1;
       if (ranks_[m][way == 0 ? s - 1 : s + 1].sent[way] <= other.action.pack.index()) return false;
     }

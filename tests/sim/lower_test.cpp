@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "tests/sim/expect_starts.h"
 #include "tests/sim/random_step_case.h"
 #include "tests/support/whole_packs.h"
 
@@ -63,12 +64,7 @@ TEST(Lower, LetsNothingComeBetweenReplicasOfAMergedPackThatEndAtOnce) {
 
 RC_GTEST_PROP(Lower, DoesNotDelayAnyAction, (std::uint64_t seed)) {
   const StepCase c = random_step_case(seed);
-  const auto replicas = c.tasks();
-  const auto lowered = lower(replicas, c.schedules, c.slots);
-  const SimulationResult usual = c.simulated(true);
-  const SimulationResult posted = simulate(replicas, c.schedules, {c.slots, true, lowered});
-  RC_ASSERT(posted.makespan == usual.makespan);
-  RC_ASSERT(posted.timeline.spans == usual.timeline.spans);
+  testing::expect_starts(c, c.simulated(true).timeline, lower(c.tasks(), c.schedules, c.slots));
 }
 
 /// Instructions of one rank.
@@ -157,27 +153,23 @@ TEST(CheckLowered, RefusesAThousandRandomMistakes) {
   }
 }
 
-TEST(Simulate, LetsAMessageTravelOnceItsReceiveIsPosted) {
+TEST(WaitGraph, LetsAMessageTravelOnceItsReceiveIsPosted) {
   // F1 leaves stage 0 at 2 and travels 10. Posted before F0, as lower() does, it arrives at 12;
   // posted after B0, which ends at 1 + 10 + 1 + 2 = 14, it arrives at 24.
   StepPlan plan = whole_packs(2, 2);
   const std::vector<Schedule> schedules{
       schedule_from_text("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "test")};
   Rng rng(1);
-  ReplicaPacks replica{plan.replicas[0].packs, testing::random_step_times(rng, plan)[0],
-                       testing::random_step_bytes(rng, plan)[0]};
-  for (auto& stage : replica.times.forward) stage.assign(2, Nanos(1));
-  for (auto& stage : replica.times.backward) stage.assign(2, Nanos(2));
-  replica.times.forward_transfer.assign(2, Nanos(10));
+  std::vector<TaskTimes> times = testing::random_step_times(rng, plan);
+  for (auto& stage : times.front().forward) stage.assign(2, Nanos(1));
+  for (auto& stage : times.front().backward) stage.assign(2, Nanos(2));
+  times.front().forward_transfer.assign(2, Nanos(10));
   const auto start_of_second = [&](const char* second_stage) {
     const std::vector<LoweredSchedule> lowered{lowered_from_text(
         std::string("0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n") + second_stage,
         "test")};
-    for (const Span& span :
-         simulate({&replica, 1}, schedules, {kChannelSlots, true, lowered}).timeline.spans)
-      if (span.rank == 1 && span.kind == SpanKind::kForward && span.pack == PackId(1))
-        return span.start.count();
-    return std::int64_t{-1};
+    return testing::WaitGraph(plan, schedules, times, kChannelSlots, lowered)
+        .start(0, {StageId(1), Pass::kForward, PackId(1)});
   };
   EXPECT_EQ(start_of_second("1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1\n"), 14);
   EXPECT_EQ(start_of_second("1RECV_F0,1F0,1B0,1SEND_B0,1RECV_F1,1F1,1B1,1SEND_B1\n"), 24);

@@ -186,6 +186,9 @@ class RandomOrders {
     const PackPlan& own = plan_.replicas[r].packs;
     return pass == Pass::kForward ? own.forward : own.backward;
   }
+  [[nodiscard]] std::size_t rank_of(std::size_t s) const {
+    return static_cast<std::size_t>(plan_.layout.placement.rank_of(StageId(s)));
+  }
   [[nodiscard]] std::size_t started(std::size_t r, std::size_t s, Pass pass) const {
     return started_[r][s][static_cast<std::size_t>(pass)];
   }
@@ -202,7 +205,9 @@ class RandomOrders {
     const bool has_source = forward ? s > 0 : s + 1 < stages_;
     if (has_source && started(r, forward ? s - 1 : s + 1, pass) <= p) return false;
     const bool has_target = forward ? s + 1 < stages_ : s > 0;
-    return !has_target || p < started(r, forward ? s + 1 : s - 1, pass) + slots_;
+    const std::size_t target = forward ? s + 1 : s - 1;
+    // Between stages of one rank nothing is sent.
+    return !has_target || rank_of(s) == rank_of(target) || p < started(r, target, pass) + slots_;
   }
 
   [[nodiscard]] bool together(std::size_t r, std::size_t s, Pass pass) const {
@@ -220,7 +225,7 @@ class RandomOrders {
     const std::size_t s = action.stage.index();
     for (std::size_t m = r - r % count; m < r - r % count + count; ++m) {
       std::vector<std::vector<Action>>& ranks = schedules_[m].ranks;
-      ranks[s % ranks.size()].push_back(next(m, s, action.pass));
+      ranks[rank_of(s)].push_back(next(m, s, action.pass));
       ++started_[m][s][static_cast<std::size_t>(action.pass)];
     }
   }

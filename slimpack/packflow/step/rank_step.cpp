@@ -128,7 +128,7 @@ class RankRunner {
     if (rank_.options.hooks.before_action) rank_.options.hooks.before_action();
     // Actions that wait for nobody would otherwise run to the end of the step.
     rank_.communicator.require_peers();
-    if (has_input(action, stages()))
+    if (source_stage(action, stages()))
       timed(SpanKind::kWaitReceive, action,
             [&] { rows_TH_ = rank_.communicator.receive(own_inbox(action)); });
     await_others(action);
@@ -136,7 +136,7 @@ class RankRunner {
     record_.begin_action();
     work();
     give_to_vocabulary(action);
-    if (!has_output(action, stages())) rows_TH_ = at::Tensor();
+    if (!target_stage(action, stages())) rows_TH_ = at::Tensor();
     record_.end_action();
   }
 
@@ -222,7 +222,7 @@ class RankRunner {
 
   /// Whether the action's layers send something to other stages or to other replicas.
   [[nodiscard]] bool sends(const Action& action) const {
-    if (has_output(action, stages())) return true;
+    if (target_stage(action, stages())) return true;
     return action.pass == Pass::kBackward && pack_of(action).replicas > 1;
   }
 

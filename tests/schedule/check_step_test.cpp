@@ -4,7 +4,7 @@
 #include "slimpack/schedule/schedule.h"
 #include "tests/support/random_split.h"
 #include "tests/support/random_step.h"
-#include "tests/support/step_graph.h"
+#include "tests/support/wait_graph.h"
 
 namespace slimpack {
 namespace {
@@ -35,61 +35,61 @@ std::string findings(const StepPlan& plan, std::initializer_list<const char*> te
   std::vector<Schedule> schedules;
   for (const char* text : texts) schedules.push_back(schedule_from_text(text, "test"));
   std::string all;
-  for (const std::string& line : check_step_schedules(plan, schedules, slots)) all += line + "\n";
+  for (const std::string& line : check_step(plan, schedules, slots)) all += line + "\n";
   return all;
 }
 
-TEST(CheckStepSchedules, ChecksEveryReplicaAndNamesIt) {
+TEST(CheckStep, ChecksEveryReplicaAndNamesIt) {
   const StepPlan plan = two_replicas({1, 1}, 1);
   EXPECT_EQ(findings(plan, {"0F0,0F1,0B0,0B1\n", "0F0,0B0,0F1,0B1\n"}), "");
   EXPECT_EQ(findings(plan, {"0F0,0F1,0B0,0B1\n", "0F0,0F1,0B0\n"}),
             "replica 1: stage 0 runs 1 of 2 backward packs\n");
 }
 
-TEST(CheckStepSchedules, NamesOnlyTheStageOfASingleReplica) {
+TEST(CheckStep, NamesOnlyTheStageOfASingleReplica) {
   StepPlan plan = two_replicas({1}, 1);
   plan.replicas.pop_back();
   plan.lengths.pop_back();
   EXPECT_EQ(findings(plan, {"0F0\n"}), "stage 0 runs 0 of 1 backward packs\n");
 }
 
-TEST(CheckStepSchedules, ReplicasWithoutMergedPacksMayRunInAnyOrder) {
+TEST(CheckStep, ReplicasWithoutMergedPacksMayRunInAnyOrder) {
   EXPECT_EQ(findings(two_replicas({1, 1}, 1), {"0F0,0F1,0B0,0B1\n", "0F0,0B0,0F1,0B1\n"}), "");
 }
 
-TEST(CheckStepSchedules, NamesMergedPacksInAnotherOrderAgainstTheOtherPass) {
+TEST(CheckStep, NamesMergedPacksInAnotherOrderAgainstTheOtherPass) {
   // Each order is right by itself; together replica 0 waits in F1 for replica 1, which waits in B0.
   const StepPlan plan = two_replicas({2, 2}, 1);
   EXPECT_EQ(findings(plan, {"0F0,0F1,0B0,0B1\n", "0F0,0F1,0B0,0B1\n"}), "");
   EXPECT_EQ(findings(plan, {"0F0,0F1,0B0,0B1\n", "0F0,0B0,0F1,0B1\n"}),
-            "deadlock: replica 0 waits on stage 0 with 0F1\n"
-            "deadlock: replica 1 waits on stage 0 with 0B0\n");
+            "replica 0: deadlock: 0F1 waits for the other replicas of its MicroPack\n"
+            "replica 1: deadlock: 0B0 waits for the other replicas of its MicroPack\n");
 }
 
-TEST(CheckStepSchedules, PacksOfTheirOwnMayStandBetweenMergedOnes) {
+TEST(CheckStep, PacksOfTheirOwnMayStandBetweenMergedOnes) {
   // Pack 1 is not merged: replica 1 may run its backward where replica 0 runs the forward of 2.
   const StepPlan plan = two_replicas({2, 1, 2}, 1);
   EXPECT_EQ(findings(plan, {"0F0,0F1,0F2,0B0,0B1,0B2\n", "0F0,0F1,0F2,0B0,0B1,0B2\n"}), "");
   EXPECT_EQ(findings(plan, {"0F0,0B0,0F1,0B1,0F2,0B2\n", "0F0,0B0,0F1,0F2,0B1,0B2\n"}), "");
   EXPECT_EQ(findings(plan, {"0F0,0F1,0F2,0B0,0B1,0B2\n", "0F0,0F1,0B0,0B1,0F2,0B2\n"}),
-            "deadlock: replica 0 waits on stage 0 with 0F2\n"
-            "deadlock: replica 1 waits on stage 0 with 0B0\n");
+            "replica 0: deadlock: 0F2 waits for the other replicas of its MicroPack\n"
+            "replica 1: deadlock: 0B0 waits for the other replicas of its MicroPack\n");
 }
 
-TEST(CheckStepSchedules, FindsCirclesThroughSeveralStages) {
+TEST(CheckStep, FindsCirclesThroughSeveralStages) {
   // On stage 0 replica 0 wants B0 before F1 and replica 1 the other way round; stage 1 waits for
   // what stage 0 does not send.
   const StepPlan plan = two_replicas({2, 2}, 2);
   const char* const first = "0F0,0B0,0F1,0B1\n1F0,1B0,1F1,1B1\n";
   EXPECT_EQ(findings(plan, {first, first}), "");
   EXPECT_EQ(findings(plan, {first, "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n"}),
-            "deadlock: replica 0 waits on stage 0 with 0B0\n"
-            "deadlock: replica 0 waits on stage 1 with 1F1\n"
-            "deadlock: replica 1 waits on stage 0 with 0F1\n"
-            "deadlock: replica 1 waits on stage 1 with 1F1\n");
+            "replica 0: deadlock: 0B0 waits for the other replicas of its MicroPack\n"
+            "replica 0: deadlock: 1F1 waits for the output of 0F1\n"
+            "replica 1: deadlock: 0F1 waits for the other replicas of its MicroPack\n"
+            "replica 1: deadlock: 1F1 waits for the output of 0F1\n");
 }
 
-TEST(CheckStepSchedules, TakesTheSlotsThatItIsGiven) {
+TEST(CheckStep, TakesTheSlotsThatItIsGiven) {
   // Stage 0 of replica 1 puts four forwards before it takes a gradient: stage 1 cannot send the
   // second one through a channel of one slot, and does not take the third forward.
   const StepPlan plan = two_replicas({2, 1, 1, 1}, 2);
@@ -104,7 +104,7 @@ TEST(CheckStepSchedules, TakesTheSlotsThatItIsGiven) {
       "full\n");
 }
 
-RC_GTEST_PROP(CheckStepSchedules, AcceptsWhatHasRun, (std::uint64_t seed)) {
+RC_GTEST_PROP(CheckStep, AcceptsWhatHasRun, (std::uint64_t seed)) {
   Rng rng(seed);
   const int stages = 1 + static_cast<int>(rng.below(3));
   const int slots = 1 + static_cast<int>(rng.below(3));
@@ -112,7 +112,7 @@ RC_GTEST_PROP(CheckStepSchedules, AcceptsWhatHasRun, (std::uint64_t seed)) {
   RC_ASSERT(check_plan(plan).empty());
   auto schedules = testing::RandomOrders(rng, plan, slots).draw();
   if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
-  RC_ASSERT(check_step_schedules(plan, schedules, slots).empty());
+  RC_ASSERT(check_step(plan, schedules, slots).empty());
 }
 
 /// Moves a backward past the forward behind it, or the other way round, in some places.
@@ -124,8 +124,7 @@ void disturb(Rng& rng, std::vector<Schedule>& schedules) {
           std::swap(actions[i], actions[i - 1]);
 }
 
-RC_GTEST_PROP(CheckStepSchedules, FindsADeadlockExactlyWhereTheGraphHasACircle,
-              (std::uint64_t seed)) {
+RC_GTEST_PROP(CheckStep, FindsADeadlockExactlyWhereTheGraphHasACircle, (std::uint64_t seed)) {
   Rng rng(seed);
   const int stages = 1 + static_cast<int>(rng.below(3));
   const int slots = 1 + static_cast<int>(rng.below(3));
@@ -134,9 +133,9 @@ RC_GTEST_PROP(CheckStepSchedules, FindsADeadlockExactlyWhereTheGraphHasACircle,
   disturb(rng, schedules);
   if (rng.below(2) == 0) testing::split_some(rng, plan, schedules);
   const auto times = testing::random_step_times(rng, plan);
-  const bool deadlocks = testing::StepGraph(plan, schedules, times, slots).deadlocks();
+  const bool deadlocks = testing::WaitGraph(plan, schedules, times, slots).deadlocks();
   RC_CLASSIFY(deadlocks, "deadlock");
-  RC_ASSERT(check_step_schedules(plan, schedules, slots).empty() == !deadlocks);
+  RC_ASSERT(check_step(plan, schedules, slots).empty() == !deadlocks);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack::testing {
@@ -19,17 +20,21 @@ namespace slimpack::testing {
 /// Two nodes for each action: it starts, and its output is put into the channel. All replicas of a
 /// merged pack share the node of the start, and so do all ranks of a pipeline that of E, H and G,
 /// and two actions that exchange attention.
-class StepGraph {
+class WaitGraph {
  public:
-  /// `times` by replica. REQUIRES: check_plan is empty; every pass of every pack is once on every
-  /// stage.
-  StepGraph(const StepPlan& plan, std::span<const Schedule> schedules,
-            const std::vector<TaskTimes>& times, int slots)
+  /// `times` by replica. `lowered`: by replica; a message travels once its receive is posted, too.
+  /// Empty = receives are posted in time. REQUIRES: check_plan is empty; every pass of every pack
+  /// is once on every stage.
+  WaitGraph(const StepPlan& plan, std::span<const Schedule> schedules,
+            const std::vector<TaskTimes>& times, int slots,
+            std::span<const LoweredSchedule> lowered = {})
       : plan_(plan), schedules_(schedules), times_(times), slots_(slots) {
     for (std::size_t r = 0; r < schedules.size(); ++r)
       for (const auto& actions : schedules[r].ranks)
         for (std::size_t i = 0; i < actions.size(); ++i)
           add(r, actions[i], i == 0 ? nullptr : &actions[i - 1]);
+    for (std::size_t r = 0; r < lowered.size(); ++r)
+      for (const auto& instructions : lowered[r].ranks) add_posts(r, instructions);
     run();
   }
 
@@ -77,13 +82,16 @@ class StepGraph {
 
   /// Another stage's action with the same pack in the same direction: it may split a backward.
   [[nodiscard]] Action on_stage(std::size_t r, std::int32_t s, const Action& a, PackId pack) const {
-    const std::vector<std::vector<Action>>& ranks = schedules_[r].ranks;
-    for (const Action& other : ranks[static_cast<std::size_t>(s) % ranks.size()])
+    for (const Action& other : schedules_[r].ranks[rank_of(r, s)])
       if (other.stage == StageId(s) && other.pack == pack &&
           goes_back(other.pass) == goes_back(a.pass) && other.pass != Pass::kWeightGradient &&
           !is_joint(other.pass))
         return other;
     return {StageId(s), a.pass, pack};
+  }
+
+  [[nodiscard]] std::size_t rank_of(std::size_t r, std::int32_t stage) const {
+    return static_cast<std::size_t>(schedules_[r].placement.rank_of(StageId(stage)));
   }
 
   [[nodiscard]] const std::vector<MicroPack>& packs(std::size_t r, Pass pass) const {
@@ -136,11 +144,12 @@ class StepGraph {
     edge(start_key(r, a), put_key(r, a), duration(r, a));
     if (before != nullptr) edge(put_key(r, *before), start_key(r, a), 0);
     if (a.pass == Pass::kWeightGradient || is_joint(a.pass)) return;
+    // Between stages of one rank nothing is sent.
     if (s + up >= 0 && s + up <= last)
       edge(put_key(r, on_stage(r, s + up, a, a.pack)), start_key(r, a),
-           (forward ? times_[r].forward_transfer : times_[r].backward_transfer)[a.pack.index()]
-               .count());
-    if (s - up >= 0 && s - up <= last && a.pack.value() >= slots_)
+           rank_of(r, s + up) == rank_of(r, s) ? 0 : transfer(r, a));
+    if (s - up >= 0 && s - up <= last && rank_of(r, s - up) != rank_of(r, s) &&
+        a.pack.value() >= slots_)
       edge(start_key(r, on_stage(r, s - up, a, PackId(a.pack.value() - slots_))), put_key(r, a), 0);
     if (forward) return;
     for (const Slice& slice : packs(r, a.pass)[a.pack.index()].slices)
@@ -148,6 +157,31 @@ class StepGraph {
         for (const Slice& row : packs(r, Pass::kForward)[f].slices)
           if (row.sequence == slice.sequence)
             edge(put_key(r, {a.stage, Pass::kForward, PackId(f)}), start_key(r, a), 0);
+  }
+
+  [[nodiscard]] std::int64_t transfer(std::size_t r, const Action& a) const {
+    const bool forward = a.pass == Pass::kForward;
+    return (forward ? times_[r].forward_transfer : times_[r].backward_transfer)[a.pack.index()]
+        .count();
+  }
+
+  /// A message travels no sooner than the action or the send before its receive has ended.
+  void add_posts(std::size_t r, const std::vector<Instruction>& instructions) {
+    const Instruction* before = nullptr;
+    for (const Instruction& i : instructions) {
+      if (i.operation != Operation::kReceive) {
+        before = &i;
+        continue;
+      }
+      if (before == nullptr) continue;
+      const Action receiver = on_stage(r, i.action.stage.value(), i.action, i.action.pack);
+      const Action& a = before->action;
+      if (before->operation == Operation::kSend)
+        edge(put_key(r, on_stage(r, a.stage.value(), a, a.pack)), start_key(r, receiver),
+             transfer(r, receiver));
+      else
+        edge(start_key(r, a), start_key(r, receiver), duration(r, a) + transfer(r, receiver));
+    }
   }
 
   /// Kahn's order: a node when all that leads to it is done.
