@@ -138,15 +138,16 @@ struct LayerWork {
 /// is lightest with it, to its stage with the fewest layers. A rank's layers are equal, so no
 /// exchange of layers can lower the largest load afterwards.
 StageLayout layout_of_equals(const LayerWork& work, const std::vector<double>& edge_work,
-                             std::int32_t stages_per_rank, std::int32_t layers) {
+                             const StagePlacement& placement, std::int32_t layers) {
   const std::size_t stages = edge_work.size();
-  const std::size_t ranks = stages / static_cast<std::size_t>(stages_per_rank);
   std::vector<std::int32_t> count(stages, 1);
   const auto with_one_more = [&](std::size_t s) {
     double load = 0;  // of the rank
-    for (std::size_t own = s % ranks; own < stages; own += ranks)
+    for (const StageId stage : placement.stages_of(placement.rank_of(StageId(s)))) {
+      const std::size_t own = stage.index();
       load += edge_work[own] +
               (own + 1 == stages ? work.last : work.usual) * (count[own] + (own == s ? 1 : 0));
+    }
     return std::tuple(load, count[s], -static_cast<int>(s));
   };
   for (auto assigned = static_cast<std::int32_t>(stages); assigned < layers; ++assigned) {
@@ -275,6 +276,7 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     edge_work.back() += cost.head_backward.per_token * token_count;
   }
 
+  const StagePlacement placement = StagePlacement::looped(ranks, stages_per_rank);
   StageLayout layout;
   if (work_of_kind.size() > 1) {
     std::vector<double> work, last_work;
@@ -285,9 +287,9 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     layout = layout_of_kinds(work, last_work, edge_work);
   } else {
     layout = layout_of_equals({work_of_kind.front(), last_work_of_kind.front()}, edge_work,
-                              stages_per_rank, layers);
+                              placement, layers);
   }
-  layout.placement = StagePlacement::looped(ranks, stages_per_rank);
+  layout.placement = placement;
   layout.spread_vocabulary = spread_vocabulary;
   return layout;
 }

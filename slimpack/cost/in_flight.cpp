@@ -62,10 +62,10 @@ void StageTable::add_in_flight(TaskBytes& bytes, Counted counted) const {
   const Bytes from_next = largest(bytes.backward_input, 1);
   for (std::int32_t s = 0; s < layout().stages(); ++s) {
     Bytes messages;
-    // A rank with several stages is in a ring: messages of the others travel meanwhile.
-    const bool ring = layout().placement.stages_per_rank() > 1;
-    if (ring || s > 0) messages += to_previous + from_previous;
-    if (ring || s + 1 < layout().stages()) messages += to_next + from_next;
+    // Messages of a rank's other stages travel meanwhile.
+    const bool others = layout().placement.stages_per_rank() > 1;
+    if (others || s > 0) messages += to_previous + from_previous;
+    if (others || s + 1 < layout().stages()) messages += to_next + from_next;
     const auto stage = static_cast<std::size_t>(s);
     for (auto* transients : {&bytes.forward_transient, &bytes.backward_transient,
                              &bytes.input_transient, &bytes.weight_transient}) {
@@ -74,8 +74,8 @@ void StageTable::add_in_flight(TaskBytes& bytes, Counted counted) const {
     }
     // A rank reduces the gradients of all its stages once the first of them has run its last
     // action.
-    if (counted < Counted::kAll || s >= layout().ranks()) continue;
-    const Bytes reduced = gradients_in_flight(s);
+    if (counted < Counted::kAll || layout().placement.local_stage(StageId(s)) > 0) continue;
+    const Bytes reduced = gradients_in_flight(layout().placement.rank_of(StageId(s)));
     const auto last_of = [&](std::vector<std::vector<Bytes>>& transients) {
       const bool any = !transients.empty() && !transients[stage].empty();
       return any ? &transients[stage].back() : nullptr;

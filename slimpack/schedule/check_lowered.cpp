@@ -133,7 +133,7 @@ class WorstCase {
     std::vector<const Instruction*> list;
     std::size_t met = 0;  ///< how many have met what the other rank posted
   };
-  using ByPeer = std::map<std::pair<std::size_t, std::size_t>, Posted>;  ///< (direction, rank)
+  using ByPeer = std::map<std::pair<std::size_t, std::size_t>, Posted>;  ///< (channel, rank)
   struct Rank {
     std::size_t next = 0;
     ByPeer sent, received;
@@ -161,6 +161,15 @@ class WorstCase {
   }
   /// Whether a synchronisation of the rank's device would end.
   bool nothing_open(std::size_t r, std::size_t p) { return rank(r, p).open == 0; }
+
+  /// Two ranks have a channel for each pass where stages go around a ring; else one each way, which
+  /// both passes share where stages turn back.
+  [[nodiscard]] std::size_t channel(std::size_t r, Pass pass) const {
+    const StagePlacement& placement = lowered_[r].placement;
+    const bool ring = placement.stages_per_rank() > 1 &&
+                      placement.rank_of(StageId(lowered_[r].ranks.size())) == 0;
+    return ring ? way(pass) : 0;
+  }
 
   [[nodiscard]] const MicroPack& pack_of(std::size_t r, const Action& action) const {
     return plan_.replicas[r].packs.of(action.pass)[action.pack.index()];
@@ -216,7 +225,7 @@ class WorstCase {
     if (i == nullptr) return false;
     if (i->operation == Operation::kCompute) return compute(r, p, i->action);
     if (!nothing_open(r, p)) return false;
-    const std::size_t w = way(i->action.pass), stages = lowered_[r].stages();
+    const std::size_t w = channel(r, i->action.pass), stages = lowered_[r].stages();
     const bool sends = i->operation == Operation::kSend;
     const StageId other =
         *(sends ? target_stage(i->action, stages) : source_stage(i->action, stages));

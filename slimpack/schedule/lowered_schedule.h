@@ -72,7 +72,8 @@ struct LoweredSchedule {
 ///    begun to use;
 ///  - the step ends in the worst case of a GPU: every instruction first synchronises its device, so
 ///    it waits for all sends and receives that its rank has posted; a send and its receive end
-///    together (rendezvous), in the order of posting for each pair of ranks and direction. A step
+///    together (rendezvous), in the order of posting for each pair of ranks and direction, and for
+///    each pass where stages go around a ring. A step
 ///    that ends in this case ends whenever devices synchronise, and with any number of slots.
 /// REQUIRES: check_plan is empty; one lowered schedule for each replica, all with the same number
 /// of stages.

@@ -21,47 +21,52 @@ class SharedRank {
         placement_(placement),
         slots_(static_cast<std::size_t>(slots)),
         needed_(forwards_needed(packs)) {
-    const auto last = static_cast<std::int32_t>(bytes.rows.size()) - 1;
+    const auto all = static_cast<std::int32_t>(bytes.rows.size());
+    const auto source = [&](std::int32_t s) {
+      if (s < 0 || s == all) return Source::kNone;
+      return placement.rank_of(StageId(s)) == rank ? Source::kThisRank : Source::kChannel;
+    };
     for (const StageId s : placement.stages_of(rank))
-      stages_.push_back({s == StageId(0), s == StageId(last)});
+      stages_.push_back({source(s.value() - 1), source(s.value() + 1)});
   }
 
   Bytes highest_of(const std::vector<Action>& order) {
     Bytes highest = waiting();
     for (const Action& action : order) {
-      if (is_joint(action.pass)) {
-        run(action, highest);
-        continue;
-      }
       Stage& stage = stages_[static_cast<std::size_t>(placement_.local_stage(action.stage))];
       if (action.pass == Pass::kForward) ++stage.forwards;
       if (goes_back(action.pass)) ++stage.backwards;
-      run(action, highest);
+      highest = std::max(highest, ledger_.peak_of(action) + waiting());
+      ledger_.run(action);
+      if (action.pass == Pass::kForward) ++stage.ran_forwards;
+      if (goes_back(action.pass)) ++stage.ran_backwards;
+      highest = std::max(highest, ledger_.live() + waiting());
     }
     return highest;
   }
 
  private:
+  /// The stage that sends a stage's inputs of one pass.
+  enum class Source : std::uint8_t { kNone, kChannel, kThisRank };
   struct Stage {
-    bool first, last;
-    std::size_t forwards = 0, backwards = 0;  ///< begun
+    Source before, after;                              ///< of forward and of backward inputs
+    std::size_t forwards = 0, backwards = 0;           ///< begun
+    std::size_t ran_forwards = 0, ran_backwards = 0;  ///< ended
   };
 
-  void run(const Action& action, Bytes& highest) {
-    highest = std::max(highest, ledger_.peak_of(action) + waiting());
-    ledger_.run(action);
-    highest = std::max(highest, ledger_.live() + waiting());
-  }
-
-  /// Inputs of a stage's next packs.
+  /// Inputs of the stages' next packs. A stage of this rank has left those of packs that it has run;
+  /// of others as many wait as fit into the channel and can have been sent.
   [[nodiscard]] Bytes waiting() const {
     Bytes sum;
-    for (const Stage& stage : stages_) {
-      const std::size_t forwards = std::min(stage.forwards + slots_, bytes_.forward_input.size());
-      for (std::size_t f = stage.forwards; !stage.first && f < forwards; ++f)
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      const Stage& stage = stages_[i];
+      std::size_t forwards = std::min(stage.forwards + slots_, bytes_.forward_input.size());
+      if (stage.before == Source::kThisRank) forwards = stages_[i - 1].ran_forwards;
+      for (std::size_t f = stage.forwards; stage.before != Source::kNone && f < forwards; ++f)
         sum += bytes_.forward_input[f];
-      const std::size_t backwards = std::min(stage.backwards + slots_, needed_.size());
-      for (std::size_t b = stage.backwards; !stage.last && b < backwards; ++b)
+      std::size_t backwards = std::min(stage.backwards + slots_, needed_.size());
+      if (stage.after == Source::kThisRank) backwards = stages_[i + 1].ran_backwards;
+      for (std::size_t b = stage.backwards; stage.after != Source::kNone && b < backwards; ++b)
         if (static_cast<std::size_t>(needed_[b]) <= stage.forwards) sum += bytes_.backward_input[b];
     }
     return sum;

@@ -41,15 +41,6 @@ struct StepCase {
   }
 };
 
-/// The stages of each pair of rounds in a V: the second round goes back over the ranks.
-inline StagePlacement vee_placement(std::int32_t ranks, std::int32_t stages_per_rank) {
-  std::vector<std::int32_t> rank_of_stage;
-  for (std::int32_t round = 0; round < stages_per_rank; ++round)
-    for (std::int32_t r = 0; r < ranks; ++r)
-      rank_of_stage.push_back(round % 2 == 0 ? r : ranks - 1 - r);
-  return StagePlacement(std::move(rank_of_stage));
-}
-
 /// The orders are drawn without a look at the times, so that ranks wait to send and for company.
 inline StepCase random_step_case(Rng& rng, std::int32_t ranks, std::int32_t stages_per_rank) {
   StepCase out;

@@ -139,6 +139,15 @@ inline StepPlan random_step(Rng& rng, const SequenceLengths& lengths, std::size_
   return plan;
 }
 
+/// The stages of each pair of rounds in a V: the second round goes back over the ranks.
+inline StagePlacement vee_placement(std::int32_t ranks, std::int32_t stages_per_rank) {
+  std::vector<std::int32_t> rank_of_stage;
+  for (std::int32_t round = 0; round < stages_per_rank; ++round)
+    for (std::int32_t r = 0; r < ranks; ++r)
+      rank_of_stage.push_back(round % 2 == 0 ? r : ranks - 1 - r);
+  return StagePlacement(std::move(rank_of_stage));
+}
+
 /// Up to five replicas and up to eight sequences of up to 40 tokens.
 inline StepPlan random_step(Rng& rng, int stages, MergedAt merged_at,
                             Zoning zoning = Zoning::kWhole) {

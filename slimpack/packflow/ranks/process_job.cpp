@@ -102,7 +102,7 @@ struct ProcessJob::Ends {
     bool sends;  ///< this rank to the other one
   };
   std::vector<Edge> edges;               ///< in the order of edge_groups()
-  std::vector<ProcessChannel> channels;  ///< forward, backward; empty if there is one rank
+  std::vector<ProcessChannel> channels;  ///< to the next rank, to the one before; empty if alone
   std::function<bool()> failed;
   bool connected = false;
   Nanos timeout{0};  ///< of groups that sum gradients
@@ -111,7 +111,7 @@ struct ProcessJob::Ends {
 
 class ProcessJob::Member final : public GroupedCommunicator {
  public:
-  Member(Ends& ends, const RankGrid& grid) : ends_(ends), placement_(grid.placement) {
+  Member(Ends& ends, const RankGrid& grid) : ends_(ends), grid_(grid) {
     for (const auto& [group, peers] : ends.collectives)
       add(group, process_collective(*peers, ends.reduction(group, *peers),
                                     grid.route ? grid.ranks_per_node : 0));
@@ -135,14 +135,16 @@ class ProcessJob::Member final : public GroupedCommunicator {
 
  private:
   ProcessChannel& channel(Inbox inbox) {
-    return ends_.channels.at(inbox.direction == Direction::kForward ? 0 : 1);
+    const std::int32_t step = inbox.direction == Direction::kForward ? 1 : -1;
+    const StageId from(inbox.stage.value() - step);
+    return ends_.channels.at(grid_.goes_up(from, inbox.stage) ? 0 : 1);
   }
   [[nodiscard]] std::int32_t local(Inbox inbox) const {
-    return placement_.local_stage(inbox.stage);
+    return grid_.placement.local_stage(inbox.stage);
   }
 
   Ends& ends_;
-  StagePlacement placement_;
+  RankGrid grid_;
   Nanos begun_ = monotonic_now();
 };
 

@@ -64,9 +64,9 @@ std::vector<RankGroup> collective_groups(const RankGrid& grid, std::int32_t rank
     if (begin + size > grid.replicas) continue;
     out.push_back({GroupKind::kContext, size, rank_at(begin, p, place.tensor), next_replica});
   }
-  if (grid.pipeline > 1 && (p == 0 || p == grid.pipeline - 1))
-    out.push_back({GroupKind::kTied, 2, rank_at(replica, 0, place.tensor),
-                   (grid.pipeline - 1) * grid.tensor});
+  const std::int32_t head = grid.placement.rank_of(StageId(grid.stages() - 1));
+  if (head > 0 && (p == 0 || p == head))
+    out.push_back({GroupKind::kTied, 2, rank_at(replica, 0, place.tensor), head * grid.tensor});
   return out;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -90,6 +92,7 @@ class RankRunner {
   [[nodiscard]] bool last() const { return rank_.stages.back().place().last; }
   void require_drained() const {
     for (const StageStep& stage : rank_.stages) stage.require_drained();
+    SLIMPACK_CHECK(handed_on_.empty(), "rows wait for another stage of the rank");
     SLIMPACK_CHECK(rank_.vocabulary == nullptr || rank_.vocabulary->empty(),
                    "hidden states wait for embedding or head");
   }
@@ -128,16 +131,37 @@ class RankRunner {
     if (rank_.options.hooks.before_action) rank_.options.hooks.before_action();
     // Actions that wait for nobody would otherwise run to the end of the step.
     rank_.communicator.require_peers();
-    if (source_stage(action, stages()))
-      timed(SpanKind::kWaitReceive, action,
-            [&] { rows_TH_ = rank_.communicator.receive(own_inbox(action)); });
+    take_input(action);
     await_others(action);
     take_from_vocabulary(action);
     record_.begin_action();
     work();
     give_to_vocabulary(action);
-    if (!target_stage(action, stages())) rows_TH_ = at::Tensor();
+    leave_output(action);
     record_.end_action();
+  }
+
+  [[nodiscard]] bool here(StageId stage) const {
+    return grid_.placement.rank_of(stage) == grid_.place(rank_.rank).pipeline;
+  }
+  /// Takes what a stage of this rank has left, or waits for the message.
+  void take_input(const Action& action) {
+    const std::optional<StageId> source = source_stage(action, stages());
+    if (!source) return;
+    if (here(*source))
+      rows_TH_ = std::move(
+          handed_on_.extract({action.stage, message_pass(action.pass), action.pack}).mapped());
+    else
+      timed(SpanKind::kWaitReceive, action,
+            [&] { rows_TH_ = rank_.communicator.receive(own_inbox(action)); });
+  }
+  /// An output for another rank stays in rows_TH_ until its send.
+  void leave_output(const Action& action) {
+    const std::optional<StageId> target = target_stage(action, stages());
+    if (target && here(*target))
+      handed_on_.emplace(Action{*target, message_pass(action.pass), action.pack},
+                         std::move(rows_TH_));
+    if (!target || here(*target)) rows_TH_ = at::Tensor();
   }
 
   /// The first and the last stage, where the vocabulary is spread.
@@ -312,15 +336,25 @@ class RankRunner {
     }
   }
 
-  /// Adds up the two gradients of a tied matrix that stands on two stages.
+  /// This replica's shard of the gradient of a matrix that has a bucket of its own.
+  static at::Tensor own_gradient(const StageParameters& stage, const Parameter& matrix) {
+    const ParameterBucket& bucket = stage.buckets[matrix.bucket];
+    return bucket.shard.of(bucket.gradients_N);
+  }
+
+  /// Adds up the two gradients of a tied matrix that stands on two stages, of two ranks or of one.
   void add_tied_gradients() {
-    if (!rank_.options.shape.tie_embeddings || rank_.vocabulary != nullptr || first() == last())
-      return;
-    StageParameters& stage = first() ? rank_.parameters.front() : rank_.parameters.back();
-    const Parameter& p = first() ? stage.embedding_VH : stage.head_VH;
-    const ParameterBucket& bucket = stage.buckets[p.bucket];
-    at::Tensor own_S = bucket.shard.of(bucket.gradients_N);
-    record_.timed(SpanKind::kReduce, [&] { rank_.communicator.tied().shards().all_reduce(own_S); });
+    if (!rank_.options.shape.tie_embeddings || rank_.vocabulary != nullptr || stages() == 1) return;
+    at::Tensor embedding_S, head_S;
+    if (first())
+      embedding_S = own_gradient(rank_.parameters.front(), rank_.parameters.front().embedding_VH);
+    if (last()) head_S = own_gradient(rank_.parameters.back(), rank_.parameters.back().head_VH);
+    record_.timed(SpanKind::kReduce, [&] {
+      if (first() && last())
+        head_S.copy_(embedding_S.add_(head_S));
+      else if (first() || last())
+        rank_.communicator.tied().shards().all_reduce(first() ? embedding_S : head_S);
+    });
   }
 
   /// Sums gradients and loss over all ranks, which is also a barrier, and updates.
@@ -363,6 +397,7 @@ class RankRunner {
   RankResult result_;
   at::Tensor finite_;                            ///< whether the updated parameters are
   at::Tensor rows_TH_;                           ///< input, then output of the action that runs
+  std::map<Action, at::Tensor> handed_on_;       ///< by the action of this rank that takes the rows
   std::vector<const ParameterBucket*> buckets_;  ///< in the order of their reduction
   std::size_t reducing_ = 0;                     ///< of these, how many reductions have begun
 };

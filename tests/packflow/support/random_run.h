@@ -84,8 +84,10 @@ inline RandomRun random_run(Rng& rng) {
   StepPlan plan =
       random_step(rng, ranks * stages_per_rank, MergedAt::kAnywhere,
                   std::array{Zoning::kWhole, Zoning::kZones, Zoning::kRemapped}[rng.below(3)]);
-  plan.layout.placement = StagePlacement::looped(ranks, stages_per_rank);
-  plan.layout.spread_vocabulary = ranks > 1 && rng.below(3) == 0;
+  const bool vee = stages_per_rank > 1 && rng.below(2) == 0;
+  plan.layout.placement =
+      vee ? vee_placement(ranks, stages_per_rank) : StagePlacement::looped(ranks, stages_per_rank);
+  plan.layout.spread_vocabulary = ranks > 1 && !vee && rng.below(3) == 0;
   const std::int32_t tensor = 1 << rng.below(3);
   RandomRun run{rng, std::move(plan), tensor};
   if (ranks > 1 && rng.below(3) == 0) run.exchange_context();
