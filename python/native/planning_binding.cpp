@@ -168,7 +168,7 @@ StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_
         "take one from Job.stages_for",
         fmt::join(layer_begin, ", "), layers, stages);
   planning.layout = StageLayout{
-      std::move(layer_begin), StagePlacement::looped(p.pp, p.stages_per_rank), p.spread_vocabulary};
+      std::move(layer_begin), StagePlacement::of(p.placement, p.pp, p.stages_per_rank), p.spread_vocabulary};
   return planning;
 }
 

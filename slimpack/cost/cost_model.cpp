@@ -246,7 +246,8 @@ PackCost StageTable::rank(std::int32_t rank, Pass pass, std::int32_t replicas) c
 }
 
 StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t ranks,
-                            std::int32_t stages_per_rank, bool spread_vocabulary, LastStage last) {
+                            std::int32_t stages_per_rank, bool spread_vocabulary, LastStage last,
+                            PlacementStyle style) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers());
   const std::int64_t all = std::int64_t{ranks} * stages_per_rank;
   if (all < 1 || all > layers) {
@@ -276,7 +277,7 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     edge_work.back() += cost.head_backward.per_token * token_count;
   }
 
-  const StagePlacement placement = StagePlacement::looped(ranks, stages_per_rank);
+  const StagePlacement placement = StagePlacement::of(style, ranks, stages_per_rank);
   StageLayout layout;
   if (work_of_kind.size() > 1) {
     std::vector<double> work, last_work;

@@ -200,7 +200,8 @@ enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
 [[nodiscard]] StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths,
                                           std::int32_t ranks, std::int32_t stages_per_rank = 1,
                                           bool spread_vocabulary = false,
-                                          LastStage last = LastStage::kBothPasses);
+                                          LastStage last = LastStage::kBothPasses,
+                                          PlacementStyle style = PlacementStyle::kLoop);
 
 /// `cost` without the times that every MicroPack takes (launches, reading weights) and without
 /// those that every slice takes. Times that grow with tokens, pairs and prefixes stay.

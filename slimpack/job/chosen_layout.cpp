@@ -29,7 +29,8 @@ std::vector<StageLayout> layouts_to_try(const RunConfig& config, const Costs& co
     if (!p.chooses_stages || stages == 1 ||
         (p.pp > 1 && std::int64_t{p.pp} * stages <= cost.shape.num_layers()))
       for (const bool spread : spreads)
-        layouts.push_back(balanced_layout(cost, lengths, p.pp, stages, spread));
+        layouts.push_back(balanced_layout(cost, lengths, p.pp, stages, spread,
+                                          LastStage::kBothPasses, p.placement));
   return layouts;
 }
 

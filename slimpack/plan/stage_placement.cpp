@@ -35,6 +35,20 @@ StagePlacement StagePlacement::looped(std::int32_t ranks, std::int32_t stages_pe
   return StagePlacement(std::move(rank_of_stage));
 }
 
+StagePlacement StagePlacement::of(PlacementStyle style, std::int32_t ranks,
+                                  std::int32_t stages_per_rank) {
+  if (style == PlacementStyle::kLoop) return looped(ranks, stages_per_rank);
+  SLIMPACK_CHECK(stages_per_rank == 2);
+  std::vector<std::int32_t> there_and_back;
+  for (std::int32_t r = 0; r < ranks; ++r) there_and_back.push_back(r);
+  for (std::int32_t r = ranks; r-- > 0;) there_and_back.push_back(r);
+  return StagePlacement(std::move(there_and_back));
+}
+
+bool StagePlacement::turns_back() const {
+  return std::ranges::adjacent_find(table_) != table_.end();
+}
+
 std::vector<StageId> StagePlacement::stages_of(std::int32_t rank) const {
   std::vector<StageId> own;
   for (std::int32_t local = 0; local < stages_per_rank_; ++local) own.push_back(stage(rank, local));

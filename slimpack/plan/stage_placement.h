@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/spec/placement_style.h"
 
 namespace slimpack {
 
@@ -21,6 +22,9 @@ class StagePlacement {
   /// Stage s on rank s mod `ranks`, as Megatron's interleaved schedule has it (arXiv:2104.04473,
   /// section 2.2). REQUIRES: both are at least 1.
   [[nodiscard]] static StagePlacement looped(std::int32_t ranks, std::int32_t stages_per_rank);
+  /// The placement of a style. REQUIRES: as looped(); two stages a rank for kV.
+  [[nodiscard]] static StagePlacement of(PlacementStyle style, std::int32_t ranks,
+                                         std::int32_t stages_per_rank);
 
   [[nodiscard]] std::int32_t stages_per_rank() const { return stages_per_rank_; }
   [[nodiscard]] std::int32_t rank_of(StageId s) const {
@@ -37,6 +41,8 @@ class StagePlacement {
   }
   /// The rank's stages, ascending.
   [[nodiscard]] std::vector<StageId> stages_of(std::int32_t rank) const;
+  /// Whether somewhere a stage and the next one are on one rank.
+  [[nodiscard]] bool turns_back() const;
   /// The table; empty where stage s is on rank s.
   [[nodiscard]] const std::vector<std::int32_t>& rank_of_stage() const { return table_; }
 

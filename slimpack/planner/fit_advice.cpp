@@ -31,7 +31,8 @@ PlannedJob planned_job(const FitQuestion& question, const FitJob& wish) {
   PlannedJob out{question.cost(wish.grid), {}, wish.choices, {}};
   out.choices.most_merged = allowed_merging(wish.choices.most_merged, wish.grid.dp, out.cost);
   out.job = {.layout = balanced_layout(out.cost, question.lengths, wish.grid.pp,
-                                       wish.grid.stages_per_rank, wish.grid.spread_vocabulary),
+                                       wish.grid.stages_per_rank, wish.grid.spread_vocabulary,
+                                       LastStage::kBothPasses, wish.grid.placement),
              .replicas = wish.grid.dp,
              .speed = stage_speeds(question.speed, wish.grid),
              .memory_cap = wish.memory_cap,

@@ -173,6 +173,17 @@ void require_ranks_for_stages(const ParallelConfig& p, std::string_view origin) 
         "{}: parallel.stages_per_rank is {}, but pp is 1: a single rank has one stage; set it to "
         "1, or raise pp",
         origin, p.stages_per_rank);
+  const bool turns = p.placement == PlacementStyle::kV;
+  if (turns && (p.pp == 1 || p.stages_per_rank != 2 || p.chooses_stages))
+    invalid_input(
+        "{}: parallel.placement is \"v\", which puts two stages on each of several ranks; set "
+        "parallel.stages_per_rank to 2 and pp above 1, or placement to \"loop\"",
+        origin);
+  if (turns && (p.spread_vocabulary || p.chooses_vocabulary || p.exchange_context))
+    invalid_input(
+        "{}: parallel.placement is \"v\", where no vocabulary is spread and no attention exchanged; "
+        "set parallel.spread_vocabulary and exchange_context to false, or placement to \"loop\"",
+        origin);
   if (p.pp == 1 && p.spread_vocabulary)
     invalid_input(
         "{}: parallel.spread_vocabulary is true, but pp is 1: there is one rank to spread it over; "

@@ -11,6 +11,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/spec/context_parallel.h"
+#include "slimpack/spec/placement_style.h"
 #include "slimpack/spec/device_kind.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
@@ -125,6 +126,7 @@ struct ParallelGrid {
   std::int32_t tp = 1;  ///< tensor-parallel ranks of a pipeline rank
   /// Stages of each pipeline rank ("model chunks", virtual pipeline stages); 1 where pp is 1.
   std::int32_t stages_per_rank = 1;
+  PlacementStyle placement = PlacementStyle::kLoop;  ///< kV: stages_per_rank is 2
   /// Every pipeline rank has an equal part of the vocabulary; false where pp is 1.
   bool spread_vocabulary = false;
   /// The parts of the model's state that replicas share out (ZeRO): 1 = the optimizer's, 2 =

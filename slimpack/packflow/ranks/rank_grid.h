@@ -67,7 +67,7 @@ struct RankGrid {
   return {parallel.pp,
           parallel.dp,
           parallel.tp,
-          StagePlacement::looped(parallel.pp, any ? 2 : parallel.stages_per_rank),
+          StagePlacement::of(parallel.placement, parallel.pp, any ? 2 : parallel.stages_per_rank),
           parallel.spread_vocabulary || (parallel.chooses_vocabulary && parallel.pp > 1),
           parallel.exchange_context};
 }
