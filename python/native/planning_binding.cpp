@@ -167,8 +167,9 @@ StepPlanning with_stages(StepPlanning planning, std::vector<std::int32_t> layer_
         "layer_begin is [{}], must rise from 0 to the model's {} layers in {} stages; "
         "take one from Job.stages_for",
         fmt::join(layer_begin, ", "), layers, stages);
-  planning.layout = StageLayout{
-      std::move(layer_begin), StagePlacement::of(p.placement, p.pp, p.stages_per_rank), p.spread_vocabulary};
+  planning.layout =
+      StageLayout{std::move(layer_begin), StagePlacement::of(p.placement, p.pp, p.stages_per_rank),
+                  p.spread_vocabulary};
   return planning;
 }
 

@@ -21,12 +21,12 @@ class TypicalTimes {
 
   /// Puts it in place of `predicted`, which stays where the ranks did not do that. `rank` counts
   /// ranks of replicas.
-  void replace(Nanos& predicted, std::size_t rank, SpanKind kind, std::size_t local_stage = 0,
+  void replace(Nanos& predicted, std::size_t rank, SpanKind kind, StageId stage,
                PackId pack = PackId(-1)) const {
     double slowest = -1;
     for (std::int32_t t = 0; t < tensor_; ++t) {
-      const auto found = all_.find({static_cast<std::int32_t>(rank) * tensor_ + t, kind,
-                                    static_cast<std::int32_t>(local_stage), pack});
+      const auto found =
+          all_.find({static_cast<std::int32_t>(rank) * tensor_ + t, kind, stage, pack});
       if (found != all_.end()) slowest = std::max(slowest, median(found->second));
     }
     if (slowest >= 0) predicted = Nanos(static_cast<std::int64_t>(slowest));
@@ -38,37 +38,43 @@ class TypicalTimes {
 };
 
 /// Actions that all ranks run together take as long as on the slowest rank.
-void replace_joint(TaskTimes& times, const TypicalTimes& typical, std::size_t first_rank) {
+void replace_joint(TaskTimes& times, const TypicalTimes& typical, const StagePlacement& placement,
+                   std::size_t first_rank) {
   constexpr std::array kKinds{SpanKind::kEmbedding, SpanKind::kHead, SpanKind::kEmbeddingGradient};
   for (std::size_t j = 0; j < kKinds.size(); ++j)
     for (std::size_t p = 0; p < times.joint[j].size(); ++p) {
       Nanos slowest;
       for (std::size_t r = 0; r < times.ranks(); ++r) {
         Nanos own = times.joint[j][p];
-        typical.replace(own, first_rank + r, kKinds[j], 0, PackId(p));
+        typical.replace(own, first_rank + r, kKinds[j],
+                        placement.stage(static_cast<std::int32_t>(r), 0), PackId(p));
         slowest = std::max(slowest, own);
       }
       times.joint[j][p] = slowest;
     }
 }
 
-void replace(TaskTimes& times, const TypicalTimes& typical, std::size_t first_rank) {
+void replace(TaskTimes& times, const TypicalTimes& typical, const StagePlacement& placement,
+             std::size_t first_rank) {
   const auto each = [&](std::vector<std::vector<Nanos>>& pass, SpanKind kind) {
-    for (std::size_t s = 0; s < pass.size(); ++s)
+    for (std::size_t s = 0; s < pass.size(); ++s) {
+      const StageId stage(s);
+      const std::size_t rank = first_rank + static_cast<std::size_t>(placement.rank_of(stage));
       for (std::size_t p = 0; p < pass[s].size(); ++p)
-        typical.replace(pass[s][p], first_rank + s % times.ranks(), kind, s / times.ranks(),
-                        PackId(p));
+        typical.replace(pass[s][p], rank, kind, stage, PackId(p));
+    }
   };
   each(times.forward, SpanKind::kForward);
   each(times.backward, SpanKind::kBackward);
   each(times.input_gradient, SpanKind::kInputGradient);
   each(times.weight_gradient, SpanKind::kWeightGradient);
-  replace_joint(times, typical, first_rank);
+  replace_joint(times, typical, placement, first_rank);
   for (std::size_t r = 0; r < times.ranks(); ++r) {
-    typical.replace(times.reduce[r], first_rank + r, SpanKind::kReduce);
+    const StageId first = placement.stage(static_cast<std::int32_t>(r), 0);
+    typical.replace(times.reduce[r], first_rank + r, SpanKind::kReduce, first);
     if (!times.reduce_after_weights.empty())
-      typical.replace(times.reduce_after_weights[r], first_rank + r, SpanKind::kReduce);
-    typical.replace(times.step_end[r], first_rank + r, SpanKind::kOptimizer);
+      typical.replace(times.reduce_after_weights[r], first_rank + r, SpanKind::kReduce, first);
+    typical.replace(times.step_end[r], first_rank + r, SpanKind::kOptimizer, first);
   }
 }
 
@@ -93,7 +99,7 @@ std::map<Work, double> busy_durations(const Timeline& timeline) {
   std::map<Work, double> lasted;
   for (const Span& span : timeline.spans)
     if (is_busy(span.kind))
-      lasted[{span.rank, span.kind, span.local_stage, span.pack}] +=
+      lasted[{span.rank, span.kind, span.stage, span.pack}] +=
           static_cast<double>((span.end - span.start).count());
   return lasted;
 }
@@ -104,7 +110,7 @@ SimulationResult replay(const RatedPlan& step, const Costs& cost,
   const TypicalTimes typical(measured);
   std::vector<ReplicaPacks> replicas = costed_replicas(step, cost);
   for (std::size_t r = 0; r < replicas.size(); ++r)
-    replace(replicas[r].times, typical, r * replicas[r].times.ranks());
+    replace(replicas[r].times, typical, step.plan.layout.placement, r * replicas[r].times.ranks());
   reduce_together(replicas);
   return simulate(replicas, step.schedules);
 }

@@ -13,8 +13,8 @@
 
 namespace slimpack {
 
-/// A part of what a rank does in a step: its spans of one kind, stage of the rank and MicroPack.
-using Work = std::tuple<std::int32_t, SpanKind, std::int32_t, PackId>;
+/// A part of what a rank does in a step: its spans of one kind, stage and MicroPack.
+using Work = std::tuple<std::int32_t, SpanKind, StageId, PackId>;
 
 /// Nanoseconds that each part of the work took in a timeline. Waiting is no work. Cost:
 /// O(spans · log(spans)).

@@ -123,12 +123,10 @@ RankSpeeds measured_speeds(const RatedPlan& step, const Costs& cost, const Timel
   const std::vector<ReplicaPacks> replicas = costed_replicas(step, cost);
   std::vector<std::vector<double>> of_rank(static_cast<std::size_t>(measured.ranks));
   for (const auto& [work, duration] : busy_durations(measured)) {
-    const auto [rank, kind, local_stage, pack] = work;
+    const auto [rank, kind, stage, pack] = work;
     const auto index = static_cast<std::size_t>(rank);
     const std::size_t replica = index / (ranks * tensor);
-    const std::size_t stage =
-        static_cast<std::size_t>(local_stage) * ranks + index / tensor % ranks;
-    const Nanos expected = task_time(replicas[replica].times, kind, stage, pack);
+    const Nanos expected = task_time(replicas[replica].times, kind, stage.index(), pack);
     if (expected > Nanos(0) && duration > 0 && runs_alone(step, replica, work))
       of_rank[index].push_back(static_cast<double>(expected.count()) / duration);
   }

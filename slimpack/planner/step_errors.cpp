@@ -40,7 +40,7 @@ std::vector<std::vector<Work>> orders_of(const Timeline& timeline) {
   std::vector<std::vector<Work>> orders(static_cast<std::size_t>(timeline.ranks));
   std::map<Work, bool> seen;
   for (const Span& s : spans) {
-    const Work work{s.rank, s.kind, s.local_stage, s.pack};
+    const Work work{s.rank, s.kind, s.stage, s.pack};
     // Reductions run beside other work, in an order that links decide.
     if (s.kind == SpanKind::kReduce || std::exchange(seen[work], true)) continue;
     orders[static_cast<std::size_t>(s.rank)].push_back(work);
@@ -68,7 +68,7 @@ class Reasons {
   }
 
   [[nodiscard]] std::string of(const ActionError& e) const {
-    const auto& [rank, kind, local_stage, pack] = e.work;
+    const auto& [rank, kind, stage, pack] = e.work;
     if (e.predicted == Nanos(0)) return "it is predicted to take no time";
     const double ratio = 1 / (1 + e.error());  // measured ÷ predicted
     const double off = std::abs(ratio - 1);

@@ -46,11 +46,10 @@ Json row_of(const Timeline& timeline, std::vector<const Span*> spans,
   Json kind = Json::array(), pack = Json::array(), stage = Json::array(), start = Json::array(),
        length = Json::array(), memory = Json::array(), expected = Json::array();
   for (const Span* span : spans) {
-    const auto found = predicted.find({span->rank, span->kind, span->local_stage, span->pack});
+    const auto found = predicted.find({span->rank, span->kind, span->stage, span->pack});
     kind.push_back(static_cast<int>(span->kind));
     pack.push_back(span->pack.value());
-    stage.push_back(pipeline_rank(timeline, span->rank) +
-                    span->local_stage * pipeline_ranks(timeline));
+    stage.push_back(span->stage.value());
     start.push_back((span->start - zero).count());
     length.push_back((span->end - span->start).count());
     memory.push_back(bytes_at(span->start));

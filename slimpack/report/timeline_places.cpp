@@ -6,17 +6,10 @@
 
 namespace slimpack {
 
-std::int32_t pipeline_ranks(const Timeline& timeline) {
-  return std::max(timeline.ranks / timeline.replicas / timeline.tensor, 1);
-}
-
-std::int32_t pipeline_rank(const Timeline& timeline, std::int32_t rank) {
-  return rank / timeline.tensor % pipeline_ranks(timeline);
-}
-
 std::vector<std::string> rank_labels(const Timeline& timeline) {
-  const bool several_stages =
-      std::ranges::any_of(timeline.spans, [](const Span& span) { return span.local_stage > 0; });
+  const bool several_stages = std::ranges::any_of(timeline.spans, [&](const Span& span) {
+    return span.stage.value() != pipeline_rank(timeline, span.rank);
+  });
   std::vector<std::string> labels;
   for (std::int32_t rank = 0; rank < timeline.ranks; ++rank) {
     std::string& label = labels.emplace_back();

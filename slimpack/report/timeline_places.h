@@ -13,10 +13,6 @@ namespace slimpack {
 /// rank of several stages is called rank.
 [[nodiscard]] std::vector<std::string> rank_labels(const Timeline& timeline);
 
-/// Ranks of a replica's pipeline, and which of them `rank` is.
-[[nodiscard]] std::int32_t pipeline_ranks(const Timeline& timeline);
-[[nodiscard]] std::int32_t pipeline_rank(const Timeline& timeline, std::int32_t rank);
-
 /// The start of the first span; 0 without spans.
 [[nodiscard]] Nanos start_of(const Timeline& timeline);
 

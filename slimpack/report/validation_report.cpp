@@ -58,10 +58,10 @@ Table step_table(std::span<const StepErrors> steps) {
 }
 
 std::string work_text(const Work& work) {
-  const auto& [rank, kind, local_stage, pack] = work;
+  const auto& [rank, kind, stage, pack] = work;
   std::string text = fmt::format("rank {} {}", rank, to_string(kind));
   if (pack.value() >= 0) text += fmt::format(" {}", pack.value());
-  if (local_stage > 0) text += fmt::format(", stage {}", local_stage);
+  if (stage.value() != rank) text += fmt::format(", stage {}", stage.value());
   return text;
 }
 
@@ -86,10 +86,10 @@ nlohmann::json counts(const std::vector<Bytes>& bytes) {
 }
 
 nlohmann::json to_json(const ActionError& action) {
-  const auto& [rank, kind, local_stage, pack] = action.work;
+  const auto& [rank, kind, stage, pack] = action.work;
   return {{"rank", rank},
           {"kind", to_string(kind)},
-          {"local_stage", local_stage},
+          {"stage", stage.value()},
           {"pack", pack.value()},
           {"measured_ns", action.measured.count()},
           {"predicted_ns", action.predicted.count()},

@@ -49,13 +49,13 @@ class SharedRank {
   /// The stage that sends a stage's inputs of one pass.
   enum class Source : std::uint8_t { kNone, kChannel, kThisRank };
   struct Stage {
-    Source before, after;                              ///< of forward and of backward inputs
-    std::size_t forwards = 0, backwards = 0;           ///< begun
+    Source before, after;                             ///< of forward and of backward inputs
+    std::size_t forwards = 0, backwards = 0;          ///< begun
     std::size_t ran_forwards = 0, ran_backwards = 0;  ///< ended
   };
 
-  /// Inputs of the stages' next packs. A stage of this rank has left those of packs that it has run;
-  /// of others as many wait as fit into the channel and can have been sent.
+  /// Inputs of the stages' next packs. A stage of this rank has left those of packs that it has
+  /// run; of others as many wait as fit into the channel and can have been sent.
   [[nodiscard]] Bytes waiting() const {
     Bytes sum;
     for (std::size_t i = 0; i < stages_.size(); ++i) {

@@ -65,20 +65,21 @@ Nanos busy_time(std::span<const StepNode> nodes) {
 void draw(std::span<const StepNode> nodes, const StagePlacement& placement, const StepEnd& step,
           std::size_t p, Nanos step_end, std::int32_t rank, std::vector<Span>& spans) {
   std::int64_t at = 0;
-  const auto until = [&](SpanKind kind, PackId pack, std::int64_t end, std::int32_t local = 0) {
-    if (end > at) spans.push_back({rank, kind, pack, local, Nanos(at), Nanos(end)});
+  const auto until = [&](SpanKind kind, PackId pack, std::int64_t end, StageId stage) {
+    if (end > at) spans.push_back({rank, kind, pack, stage, Nanos(at), Nanos(end)});
     at = std::max(at, end);
   };
   for (const StepNode& node : nodes) {
-    const std::int32_t local = placement.local_stage(node.action.stage);
-    until(SpanKind::kWaitReceive, node.action.pack, node.start, local);
-    until(span_kind(node.action.pass), node.action.pack, node.end, local);
-    until(SpanKind::kWaitSend, node.action.pack, node.put, local);
+    const Action& action = node.action;
+    until(SpanKind::kWaitReceive, action.pack, node.start, action.stage);
+    until(span_kind(action.pass), action.pack, node.end, action.stage);
+    until(SpanKind::kWaitSend, action.pack, node.put, action.stage);
   }
-  until(SpanKind::kWaitReceive, PackId(-1), step.ran[p]);
-  until(SpanKind::kReduce, PackId(-1), step.reduced[p]);
-  until(SpanKind::kWaitReceive, PackId(-1), step.all_reduced);
-  until(SpanKind::kOptimizer, PackId(-1), step.all_reduced + step_end.count());
+  const StageId first = placement.stage(static_cast<std::int32_t>(p), 0);
+  until(SpanKind::kWaitReceive, PackId(-1), step.ran[p], first);
+  until(SpanKind::kReduce, PackId(-1), step.reduced[p], first);
+  until(SpanKind::kWaitReceive, PackId(-1), step.all_reduced, first);
+  until(SpanKind::kOptimizer, PackId(-1), step.all_reduced + step_end.count(), first);
 }
 
 }  // namespace

@@ -112,8 +112,8 @@ ConfigField flag(Name name, S RunConfig::*section, bool S::*member) {
 }
 
 /// An enumeration written as the text that to_string() gives.
-template <class S, class E, std::size_t N>
-ConfigField choice(Name name, S RunConfig::*section, E S::*member, std::array<E, N> values) {
+template <class S, class E, class Owner, std::size_t N>
+ConfigField choice(Name name, S RunConfig::*section, E Owner::*member, std::array<E, N> values) {
   std::vector<std::string> texts;
   for (const E value : values) texts.push_back(fmt::format("\"{}\"", to_string(value)));
   const std::string rule = fmt::format("one of {}", fmt::join(texts, ", "));

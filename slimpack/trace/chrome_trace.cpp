@@ -1,10 +1,12 @@
 // Chrome's trace event format, as Perfetto reads it: one JSON object. Its "traceEvents" are
 // metadata (M), complete events (X), counters (C) and flow arrows (s, f).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "slimpack/trace/timeline.h"
 
@@ -26,38 +28,34 @@ std::string span_name(const Span& span) {
   return std::string(to_string(span.kind));
 }
 
-/// Where a rank stands in the grid.
-struct Place {
-  std::int32_t replica, stage, tensor;
-};
-
-/// Ranks of a replica's pipeline.
-std::int32_t pipeline_ranks(const Timeline& timeline) {
-  return timeline.ranks / timeline.replicas / timeline.tensor;
+std::int32_t replica_of(std::int32_t rank, const Timeline& timeline) {
+  return rank / (timeline.ranks / timeline.replicas);
 }
 
-Place place_of(std::int32_t rank, const Timeline& timeline, std::int32_t local_stage = 0) {
-  const std::int32_t ranks_of_replica = timeline.ranks / timeline.replicas;
-  return {rank / ranks_of_replica,
-          rank % ranks_of_replica / timeline.tensor + local_stage * pipeline_ranks(timeline),
-          rank % timeline.tensor};
+/// The stages of each rank, ascending: those that its spans name, else the one of its number.
+std::vector<std::set<std::int32_t>> stages_of_ranks(const Timeline& timeline) {
+  std::vector<std::set<std::int32_t>> stages(static_cast<std::size_t>(timeline.ranks));
+  for (const Span& span : timeline.spans)
+    stages[static_cast<std::size_t>(span.rank)].insert(span.stage.value());
+  for (std::int32_t rank = 0; rank < timeline.ranks; ++rank)
+    if (auto& own = stages[static_cast<std::size_t>(rank)]; own.empty())
+      own.insert(pipeline_rank(timeline, rank));
+  return stages;
 }
 
-std::string thread_name(std::int32_t rank, const Timeline& timeline, std::int32_t stages_per_rank) {
-  const Place place = place_of(rank, timeline);
-  std::string name = fmt::format("rank {}: replica {}, {} {}", rank, place.replica,
-                                 stages_per_rank > 1 ? "stages" : "stage", place.stage);
-  for (std::int32_t i = 1; i < stages_per_rank; ++i)
-    name += fmt::format(", {}", place_of(rank, timeline, i).stage);
-  if (timeline.tensor > 1) name += fmt::format(", tensor {}", place.tensor);
+std::string thread_name(std::int32_t rank, const Timeline& timeline,
+                        const std::set<std::int32_t>& stages) {
+  std::string name = fmt::format("rank {}: replica {}, {} {}", rank, replica_of(rank, timeline),
+                                 stages.size() > 1 ? "stages" : "stage", fmt::join(stages, ", "));
+  if (timeline.tensor > 1) name += fmt::format(", tensor {}", rank % timeline.tensor);
   return name;
 }
 
 /// The texts of the span's MicroPack, or null if there are none.
-const std::vector<std::string>* slices_of(const Span& span, const Place& place,
+const std::vector<std::string>* slices_of(const Span& span, std::int32_t replica,
                                           const std::vector<PackTexts>& replicas) {
   if (span.pack.value() < 0 || replicas.empty()) return nullptr;
-  const PackTexts& texts = replicas.at(static_cast<std::size_t>(place.replica));
+  const PackTexts& texts = replicas.at(static_cast<std::size_t>(replica));
   switch (span.kind) {
     case SpanKind::kForward:
     case SpanKind::kEmbedding:
@@ -84,12 +82,10 @@ Json metadata(std::string_view what, std::int64_t pid, std::int64_t tid, Json ar
 void add_names(Json& events, const Timeline& timeline, std::int64_t pid) {
   events.push_back(metadata("process_name", pid, 0, {{"name", timeline.origin}}));
   events.push_back(metadata("process_sort_index", pid, 0, {{"sort_index", pid}}));
-  std::int32_t stages_per_rank = 1;
-  for (const Span& span : timeline.spans)
-    stages_per_rank = std::max(stages_per_rank, span.local_stage + 1);
+  const std::vector<std::set<std::int32_t>> stages = stages_of_ranks(timeline);
   for (std::int32_t rank = 0; rank < timeline.ranks; ++rank) {
-    events.push_back(metadata("thread_name", pid, rank,
-                              {{"name", thread_name(rank, timeline, stages_per_rank)}}));
+    const std::string name = thread_name(rank, timeline, stages[static_cast<std::size_t>(rank)]);
+    events.push_back(metadata("thread_name", pid, rank, {{"name", name}}));
     events.push_back(metadata("thread_sort_index", pid, rank, {{"sort_index", rank}}));
   }
 }
@@ -97,11 +93,11 @@ void add_names(Json& events, const Timeline& timeline, std::int64_t pid) {
 void add_spans(Json& events, const Timeline& timeline, const std::vector<PackTexts>& replicas,
                std::int64_t pid) {
   for (const Span& span : timeline.spans) {
-    const Place place = place_of(span.rank, timeline, span.local_stage);
-    Json args{{"replica", place.replica}, {"stage", place.stage}};
-    if (timeline.tensor > 1) args["tensor"] = place.tensor;
+    const std::int32_t replica = replica_of(span.rank, timeline);
+    Json args{{"replica", replica}, {"stage", span.stage.value()}};
+    if (timeline.tensor > 1) args["tensor"] = span.rank % timeline.tensor;
     if (span.pack.value() >= 0) args["pack"] = span.pack.value();
-    if (const auto* slices = slices_of(span, place, replicas)) args["slices"] = *slices;
+    if (const auto* slices = slices_of(span, replica, replicas)) args["slices"] = *slices;
     Json event{{"name", span_name(span)},
                {"cat", to_string(span.kind)},
                {"ph", "X"},
@@ -140,8 +136,7 @@ struct Passage {
 void add_flows(Json& events, const Timeline& timeline, std::int64_t pid, std::int64_t& next_id) {
   std::map<Passage, std::vector<const Span*>> passages;
   const auto spans_of = [&](SpanKind way, const Span& span) -> std::vector<const Span*>& {
-    const Place place = place_of(span.rank, timeline);
-    return passages[{way, span.pack, place.replica, place.tensor}];
+    return passages[{way, span.pack, replica_of(span.rank, timeline), span.rank % timeline.tensor}];
   };
   for (const Span& span : timeline.spans)
     if (span.kind == SpanKind::kForward)

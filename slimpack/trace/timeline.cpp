@@ -128,4 +128,12 @@ Timeline with_tensor_ranks(const Timeline& timeline, std::int32_t tensor) {
   return result;
 }
 
+std::int32_t pipeline_ranks(const Timeline& timeline) {
+  return std::max(timeline.ranks / timeline.replicas / timeline.tensor, 1);
+}
+
+std::int32_t pipeline_rank(const Timeline& timeline, std::int32_t rank) {
+  return rank / timeline.tensor % pipeline_ranks(timeline);
+}
+
 }  // namespace slimpack

@@ -37,7 +37,7 @@ struct Span {
   std::int32_t rank = 0;
   SpanKind kind = SpanKind::kForward;
   PackId pack{-1};
-  std::int32_t local_stage = 0;  ///< which of the rank's stages, in the order of the pipeline
+  StageId stage{0};  ///< of the pipeline; of work that is no stage's the rank's first
   Nanos start;
   Nanos end;
 
@@ -116,7 +116,13 @@ struct PackTexts {
 /// R(educe). Other cells show '.'. REQUIRES: width > 0.
 [[nodiscard]] std::string to_text(const Timeline& timeline, int width);
 
-/// Compact JSON with a version, and back. from_json throws InvalidInput naming `origin` and field;
+/// The ranks of a replica's pipeline, at least 1, and which of them `rank` is. A rank with one
+/// stage has the stage of that number.
+[[nodiscard]] std::int32_t pipeline_ranks(const Timeline& timeline);
+[[nodiscard]] std::int32_t pipeline_rank(const Timeline& timeline, std::int32_t rank);
+
+/// Compact JSON with a version, and back. A span's stage is left out where it has the rank's
+/// number. from_json throws InvalidInput naming `origin` and field;
 /// it also refuses overlapping spans of a rank.
 [[nodiscard]] std::string timeline_to_json(const Timeline& timeline);
 [[nodiscard]] Timeline timeline_from_json(std::string_view text, std::string_view origin);

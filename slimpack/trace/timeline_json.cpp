@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kFormat = "slimpack-timeline";
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = 3;
 constexpr std::int64_t kMaxRanks = 1 << 20;
 // 104 days in nanoseconds: exact as a double.
 constexpr std::int64_t kMaxNanos = std::int64_t{1} << 53;
@@ -44,19 +44,20 @@ const json& row(const json& value, std::size_t size, std::string_view where) {
   return value;
 }
 
-/// The sixth value is the stage of the rank; absent = its first.
-Span read_span(const json& value, std::int32_t ranks, const std::string& where) {
+/// The sixth value is the stage; absent = that of the rank's number.
+Span read_span(const json& value, const Timeline& timeline, const std::string& where) {
   const bool staged = value.is_array() && value.size() == 6;
   const json& r = row(value, staged ? 6 : 5, where);
   const auto integer = [&](std::size_t i, std::int64_t low, std::int64_t high) {
     return json_integer(r[i], fmt::format("{}[{}]", where, i), low, high);
   };
   const std::int64_t start = integer(3, 0, kMaxNanos);
-  const std::int64_t local_stage = staged ? integer(5, 0, kMaxRanks) : 0;
-  return {static_cast<std::int32_t>(integer(0, 0, ranks - 1)),
+  const auto rank = static_cast<std::int32_t>(integer(0, 0, timeline.ranks - 1));
+  const std::int64_t stage = staged ? integer(5, 0, kMaxRanks) : pipeline_rank(timeline, rank);
+  return {rank,
           read_kind(r[1], where),
           PackId(static_cast<std::int32_t>(integer(2, -1, INT32_MAX))),
-          static_cast<std::int32_t>(local_stage),
+          StageId(static_cast<std::int32_t>(stage)),
           Nanos(start),
           Nanos(integer(4, start, kMaxNanos))};
 }
@@ -97,7 +98,7 @@ std::string timeline_to_json(const Timeline& timeline) {
   for (const Span& span : timeline.spans) {
     Json& row = spans.emplace_back(Json{span.rank, to_string(span.kind), span.pack.value(),
                                         span.start.count(), span.end.count()});
-    if (span.local_stage > 0) row.push_back(span.local_stage);
+    if (span.stage.value() != pipeline_rank(timeline, span.rank)) row.push_back(span.stage.value());
   }
   Json memory = Json::array();
   for (const MemorySample& sample : timeline.memory)
@@ -133,8 +134,7 @@ Timeline timeline_from_json(std::string_view text, std::string_view origin) {
     return fmt::format("{}: {}[{}]", origin, field, i);
   };
   for (const json& span : fields.array("spans"))
-    timeline.spans.push_back(
-        read_span(span, timeline.ranks, where("spans", timeline.spans.size())));
+    timeline.spans.push_back(read_span(span, timeline, where("spans", timeline.spans.size())));
   for (const json& sample : fields.array("memory"))
     timeline.memory.push_back(
         read_sample(sample, timeline.ranks, where("memory", timeline.memory.size())));

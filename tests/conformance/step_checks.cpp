@@ -105,8 +105,7 @@ class Times {
   using ByPass = std::array<std::vector<Span>, 2>;  ///< [pass][pack]
   [[nodiscard]] ByPass& stage_of(const Span& span) {
     const auto rank = static_cast<std::size_t>(span.rank);
-    const std::size_t stage = static_cast<std::size_t>(span.local_stage) * ranks_ + rank % ranks_;
-    return spans_.at(rank / ranks_ * stages_ + stage);
+    return spans_.at(rank / ranks_ * stages_ + span.stage.index());
   }
 
   std::size_t stages_, ranks_;  ///< of a replica

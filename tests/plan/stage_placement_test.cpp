@@ -42,6 +42,11 @@ TEST(StagePlacement, TakesAnyTableOfEquallyManyStages) {
   EXPECT_EQ(vee.local_stage(StageId(4)), 1);
   EXPECT_EQ(vee.rank_of(StageId(4)), 1);
   EXPECT_NE(vee, StagePlacement::looped(3, 2));
+  EXPECT_EQ(vee, StagePlacement::of(PlacementStyle::kV, 3, 2));
+  EXPECT_EQ(StagePlacement::of(PlacementStyle::kLoop, 3, 2), StagePlacement::looped(3, 2));
+  EXPECT_TRUE(vee.turns_back());
+  EXPECT_FALSE(StagePlacement::looped(3, 2).turns_back());
+  EXPECT_FALSE(StagePlacement().turns_back());
 }
 
 StageLayout read(const nlohmann::json& layout) {

@@ -17,7 +17,7 @@ def fixture_step():
 
 def timeline_of(spans, replicas=1):
     return slimpack.Timeline.from_json(json.dumps({
-        "format": "slimpack-timeline", "version": 2, "origin": "measured", "ranks": 2,
+        "format": "slimpack-timeline", "version": 3, "origin": "measured", "ranks": 2,
         "replicas": replicas, "tensor": 1, "spans": spans, "memory": [],
         "peak_activation": [7, 8]}), "here")
 

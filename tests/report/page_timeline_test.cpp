@@ -60,7 +60,7 @@ TEST(PageTimeline, RowsNameReplicasStagesAndTensorRanks) {
   timeline.tensor = 1;
   timeline.replicas = 4;
   timeline.spans = {span(5, SpanKind::kForward, 0, 0, 10)};
-  timeline.spans[0].local_stage = 1;
+  timeline.spans[0].stage = StageId(3);
   EXPECT_EQ(rank_labels(timeline)[5], "replica 2 rank 1");
   EXPECT_EQ(timeline_for_page(timeline, timeline)["rows"][5]["stage"], Json{3});
 }

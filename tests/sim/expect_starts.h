@@ -22,10 +22,8 @@ inline void expect_starts(const StepCase& step, const Timeline& timeline,
   for (const Span& span : timeline.spans) {
     const std::optional<Pass> pass = pass_of(span.kind);
     if (!pass) continue;
-    const StageId stage =
-        step.plan.layout.placement.stage(span.rank % ranks, is_joint(*pass) ? 0 : span.local_stage);
-    RC_ASSERT(span.start.count() ==
-              graph.start(static_cast<std::size_t>(span.rank / ranks), {stage, *pass, span.pack}));
+    RC_ASSERT(span.start.count() == graph.start(static_cast<std::size_t>(span.rank / ranks),
+                                                {span.stage, *pass, span.pack}));
   }
 }
 

@@ -44,9 +44,7 @@ RC_GTEST_PROP(SimulateStep, AgreesWithTheLongestPathsOfTheGraph, (std::uint64_t 
   std::map<std::pair<std::int32_t, Action>, Span> spans;
   for (const Span& span : result.timeline.spans)
     if (const auto pass = testing::pass_of(span.kind)) {
-      const StageId stage = c.plan.layout.placement.stage(
-          span.rank % static_cast<std::int32_t>(c.ranks()), span.local_stage);
-      spans[{span.rank, {stage, *pass, span.pack}}] = span;
+      spans[{span.rank, {span.stage, *pass, span.pack}}] = span;
     }
   for (std::size_t r = 0; r < c.schedules.size(); ++r)
     for (std::size_t p = 0; p < c.ranks(); ++p)
@@ -206,7 +204,7 @@ TEST(SimulateStep, AMergedPackWaitsForTheLastAndLastsAsLongAsTheSlowest) {
   using enum SpanKind;
   const auto span = [](std::int32_t rank, SpanKind kind, std::int32_t pack, std::int64_t start,
                        std::int64_t end) {
-    return Span{rank, kind, PackId(pack), 0, Nanos(start), Nanos(end)};
+    return Span{rank, kind, PackId(pack), StageId(rank), Nanos(start), Nanos(end)};
   };
   EXPECT_EQ(result.timeline.spans,
             (std::vector<Span>{span(0, kForward, 0, 0, 3), span(0, kForward, 1, 3, 9),

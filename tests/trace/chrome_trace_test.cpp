@@ -130,8 +130,9 @@ TEST(ChromeTrace, NamesAllStagesOfARank) {
   Timeline grid;
   grid.ranks = 4;
   grid.replicas = 2;
-  grid.spans = {span(3, SpanKind::kForward, 0, 0, 10)};
-  grid.spans.back().local_stage = 1;
+  grid.spans = {span(3, SpanKind::kForward, 0, 0, 10), span(3, SpanKind::kForward, 1, 10, 20)};
+  grid.spans[0].stage = StageId(3);
+  grid.spans[1].stage = StageId(1);
   const json trace = trace_of({grid});
   EXPECT_EQ(events(trace, "M")[2 + 2 * 3].at("args").at("name"), "rank 3: replica 1, stages 1, 3");
   EXPECT_EQ(events(trace, "X")[0].at("args"), json({{"replica", 1}, {"stage", 3}, {"pack", 0}}));

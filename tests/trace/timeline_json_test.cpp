@@ -23,11 +23,11 @@ std::string error_of(std::string_view text) {
 TEST(TimelineJson, IsCompactAndReadable) {
   Timeline t{.origin = "measured", .ranks = 1, .spans = {}, .memory = {}, .peak_activation = {}};
   t.spans = {span(0, SpanKind::kForward, 3, 5, 9), span(0, SpanKind::kForward, 3, 9, 11)};
-  t.spans.back().local_stage = 1;
+  t.spans.back().stage = StageId(1);
   t.memory = {{0, Nanos(5), Bytes(64)}};
   t.peak_activation = {Bytes(64)};
   EXPECT_EQ(timeline_to_json(t),
-            R"({"format":"slimpack-timeline","version":2,"origin":"measured","ranks":1,)"
+            R"({"format":"slimpack-timeline","version":3,"origin":"measured","ranks":1,)"
             R"("replicas":1,"tensor":1,"spans":[[0,"forward",3,5,9],[0,"forward",3,9,11,1]],)"
             R"("memory":[[0,5,64]],"peak_activation":[64]})"
             "\n");

@@ -9,9 +9,10 @@
 
 namespace slimpack {
 
+/// On the stage of the rank's number.
 inline Span span(std::int32_t rank, SpanKind kind, std::int32_t pack, std::int64_t start,
                  std::int64_t end) {
-  return {rank, kind, PackId(pack), 0, Nanos(start), Nanos(end)};
+  return {rank, kind, PackId(pack), StageId(rank), Nanos(start), Nanos(end)};
 }
 
 /// Two stages, two packs, forward 10 and backward 20 ns, no transfer times; starts at 100 ns.
@@ -51,7 +52,7 @@ inline rc::Gen<Timeline> any_timeline() {
         const std::int64_t start = now + *rc::gen::inRange<std::int64_t>(0, 50);
         now = start + *rc::gen::inRange<std::int64_t>(0, 1'000'000'000'000);
         t.spans.push_back(span(rank, kind, *rc::gen::inRange(-1, 9), start, now));
-        t.spans.back().local_stage = *rc::gen::inRange(0, 3);
+        t.spans.back().stage = StageId(*rc::gen::inRange(0, 9));
         t.memory.push_back(
             {rank, Nanos(now), Bytes(*rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << 40))});
       }

@@ -40,8 +40,9 @@ class RankRunner {
   explicit RankRunner(const RankStep& rank)
       : rank_(rank),
         grid_(rank.options.grid()),
-        record_(rank.rank, rank.clock, RankMemory(rank.options.device, tracked_rank()),
-                rank.resident, rank.instructions.size() + 4),
+        record_(rank.rank, grid_.placement.stage(grid_.place(rank.rank).pipeline, 0), rank.clock,
+                RankMemory(rank.options.device, tracked_rank()), rank.resident,
+                rank.instructions.size() + 4),
         exchanges_(rank.exchanges, rank.packs, rank.options.layout, grid_.place(rank.rank).pipeline,
                    rank.communicator) {
     for (auto s = static_cast<std::int32_t>(rank.parameters.size()); s-- > 0;)
@@ -241,7 +242,7 @@ class RankRunner {
   /// Records `work` of an action.
   template <class Work>
   void timed(SpanKind kind, const Action& action, Work work) {
-    record_.timed(kind, action.pack, local_stage(action), std::move(work));
+    record_.timed(kind, action.pack, action.stage, std::move(work));
   }
 
   /// Whether the action's layers send something to other stages or to other replicas.

@@ -8,9 +8,10 @@ namespace slimpack {
 
 // In virtual time inputs wait beside the peak of the action that runs meanwhile. A device's peak is
 // of all ranks of the process, so none of them may reset it.
-StepRecord::StepRecord(std::int32_t rank, const RankClock& clock, RankMemory memory, Bytes resident,
-                       std::size_t spans)
+StepRecord::StepRecord(std::int32_t rank, StageId first_stage, const RankClock& clock,
+                       RankMemory memory, Bytes resident, std::size_t spans)
     : rank_(rank),
+      first_stage_(first_stage),
       clock_(clock),
       memory_(memory),
       resident_(resident),
@@ -35,8 +36,8 @@ void StepRecord::end_actions() {
 
 void StepRecord::read(RankResult& result, std::span<const WaitedInput> inputs) const {
   for (const TimedSpan& span : spans_)
-    result.spans.push_back({rank_, span.kind, span.pack, span.local_stage,
-                            clock_.time_of(span.begin), clock_.time_of(span.end)});
+    result.spans.push_back({rank_, span.kind, span.pack, span.stage, clock_.time_of(span.begin),
+                            clock_.time_of(span.end)});
   const WaitingBytes waiting(inputs);
   result.peak_activation = last_peak_;
   for (const TimedMemory& action : actions_) {

@@ -22,21 +22,21 @@ class StepRecord {
  public:
   /// `resident`: bytes of the memory that are no activations. `spans`: about how many there will
   /// be. Keeps a reference to the clock.
-  StepRecord(std::int32_t rank, const RankClock& clock, RankMemory memory, Bytes resident,
-             std::size_t spans);
+  StepRecord(std::int32_t rank, StageId first_stage, const RankClock& clock, RankMemory memory,
+             Bytes resident, std::size_t spans);
 
   /// Runs `work` of one of the rank's stages and records it. The span of work on a device is the
   /// device's.
   template <class Work>
-  void timed(SpanKind kind, PackId pack, std::int32_t local_stage, Work work) {
+  void timed(SpanKind kind, PackId pack, StageId stage, Work work) {
     RankClock::Moment begin = clock_.moment();
     work();
-    spans_.push_back({kind, pack, local_stage, std::move(begin), clock_.moment()});
+    spans_.push_back({kind, pack, stage, std::move(begin), clock_.moment()});
   }
   /// Runs and records `work` that belongs to no MicroPack.
   template <class Work>
   void timed(SpanKind kind, Work work) {
-    timed(kind, PackId(-1), 0, std::move(work));
+    timed(kind, PackId(-1), first_stage_, std::move(work));
   }
 
   /// Tells the record that the rank has the action's input.
@@ -57,7 +57,7 @@ class StepRecord {
   struct TimedSpan {
     SpanKind kind;
     PackId pack;
-    std::int32_t local_stage;
+    StageId stage;
     RankClock::Moment begin, end;
   };
   struct TimedMemory {
@@ -68,6 +68,7 @@ class StepRecord {
   };
 
   std::int32_t rank_;
+  StageId first_stage_;  ///< of the rank
   const RankClock& clock_;
   RankMemory memory_;
   Bytes resident_;

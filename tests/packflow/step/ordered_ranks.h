@@ -134,9 +134,7 @@ class OrderedRanks {
   [[nodiscard]] RankPlace place_of(const Span& span) const {
     return {ReplicaId(span.rank / grid_.pipeline), span.rank % grid_.pipeline};
   }
-  [[nodiscard]] std::int32_t stage_of(const Span& span) const {
-    return span.local_stage * grid_.pipeline + place_of(span).pipeline;
-  }
+  [[nodiscard]] std::int32_t stage_of(const Span& span) const { return span.stage.value(); }
   [[nodiscard]] const MicroPack& pack_of(const Span& span) const {
     const PackPlan& own = packs(place_of(span).replica);
     return own.of(*pass_of(span.kind))[span.pack.index()];

@@ -47,6 +47,6 @@ def timeline_json(spans_of_ranks, peak_bytes, replicas):
     """A measured timeline as `slimpack` reads it. Both lists are by rank: replica · stages +
     stage."""
     spans = [[rank, *span] for rank, spans in enumerate(spans_of_ranks) for span in spans]
-    return json.dumps({"format": "slimpack-timeline", "version": 2, "origin": "measured",
+    return json.dumps({"format": "slimpack-timeline", "version": 3, "origin": "measured",
                        "ranks": len(spans_of_ranks), "replicas": replicas, "tensor": 1,
                        "spans": spans, "memory": [], "peak_activation": peak_bytes}) + "\n"
