@@ -17,7 +17,7 @@ namespace slimpack {
 
 /// How the runtime of the rebuilt system orders a stage.
 enum class Discipline : std::uint8_t {
-  kOneFOneB,        ///< Megatron's 1F1B, interleaved where a rank has several stages
+  kOneFOneB,        ///< Megatron's 1F1B, interleaved where a rank has several stages; ZB-V in a V
   kSlicedOneFOneB,  ///< 1F1B over slices, a pack's backward slices in reverse
   kCyclic,          ///< DynaPipe's wait-free cyclic schedule, with the best order of the packs
 };
@@ -31,7 +31,7 @@ struct BaselinePlan {
   /// 1F1B, ascending. All replicas of a merged pack have it in the same column. A replica without a
   /// pack in a column does nothing there. Empty = a MicroPack's column is its index.
   std::vector<std::vector<std::int32_t>> columns = {};
-  /// Weight gradients run apart from input gradients, stage s's s packs later.
+  /// Weight gradients run apart from input gradients: stage s's s packs later, or as ZB-V has them.
   bool split = false;
 };
 
@@ -70,10 +70,17 @@ struct Baseline {
   bool merges = false;                      ///< makes merged MicroPacks
   bool remaps = false;                      ///< some of these move rows (MicroPack::row_zones)
   bool mixes = true;                        ///< layers of a stage may differ in their recomputation
-  bool interleaves = false;                 ///< runs several stages on a rank
+  bool interleaves = false;                 ///< runs several stages on a rank, in loops
+  bool turns_back = false;                  ///< runs ZB-V where stages turn back
   bool exchanges = false;                   ///< ranks of a pipeline exchange attention
   /// The replicas of a share; null: one.
   std::int32_t (*group)(const BaselineInput& input) = nullptr;
+
+  /// Whether its orders know this placement of stages.
+  [[nodiscard]] bool runs(const StagePlacement& placement) const {
+    if (placement.turns_back()) return turns_back;
+    return interleaves || placement.stages_per_rank() == 1;
+  }
 };
 
 /// In the order in which tables list them.
@@ -103,8 +110,8 @@ struct MadePacks {
 
 /// The baseline's plan of `lengths`, which may be empty. check_plan accepts it. With fewer packs
 /// than replicas some replicas have none. Deterministic. Throws InvalidInput as require_packable,
-/// and where a pack of the tuning is too small for a sequence. REQUIRES: a baseline that
-/// interleaves where the job has several stages a rank.
+/// and where a pack of the tuning is too small for a sequence. REQUIRES: a baseline that runs the
+/// layout's stages.
 [[nodiscard]] BaselinePlan baseline_plan(const Baseline& baseline, const BaselineInput& input);
 
 }  // namespace slimpack

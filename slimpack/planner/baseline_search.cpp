@@ -56,7 +56,7 @@ class BaselineSearch {
 
   BaselineSearchResult run() {
     for (const Baseline& baseline : question_.baselines) {
-      if (question_.job.layout.placement.stages_per_rank() > 1 && !baseline.interleaves) continue;
+      if (!baseline.runs(question_.job.layout.placement)) continue;
       if (!question_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline)))
         continue;
       std::vector<Tuning> tunings{Tuning{}};
@@ -139,12 +139,17 @@ BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
                                 const Choices& choices, const Costs& cost) {
   BaselineQuestion question = all_baselines(job, lengths, choices, cost);
   const Baseline& baseline = baseline_named(to_string(choices.planner));
-  const std::int32_t stages = job.layout.placement.stages_per_rank();
-  if (stages > 1 && !baseline.interleaves)
+  const StagePlacement& placement = job.layout.placement;
+  if (!baseline.runs(placement) && placement.turns_back())
+    invalid_input(
+        "plan.planner is \"{}\", which knows no stages that turn back, but parallel.placement is "
+        "\"v\"; set it to \"loop\", or plan.planner to \"slimpack\" or \"packed\"",
+        baseline.name);
+  if (!baseline.runs(placement))
     invalid_input(
         "plan.planner is \"{}\", which runs one stage on each rank, but "
         "parallel.stages_per_rank is {}; set it to 1 or choose another planner",
-        baseline.name, stages);
+        baseline.name, placement.stages_per_rank());
   question.baselines = std::span(&baseline, 1);
   if (baseline.merges)
     question.most_merged = largest_group(job.replicas, abilities(cost).largest_merge);
