@@ -52,7 +52,8 @@ SequencePacks concatenated_packs(const BaselineInput& input) {
 }
 
 BaselinePlan whole_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
-  return {.plan = whole_step(input.layout(), input.lengths, shares)};
+  const bool zero_bubble = input.layout().placement.turns_back() && input.table.splits_backward();
+  return {.plan = whole_step(input.layout(), input.lengths, shares), .split = zero_bubble};
 }
 
 std::vector<Tuning> packing_tunings(const BaselineInput& input) {

@@ -142,6 +142,7 @@ class CyclicOrder {
 Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   const PackPlan& packs = made.plan.replicas[replica].packs;
   const StageLayout& layout = made.plan.layout;
+  if (layout.placement.turns_back()) return zero_bubble_v(packs, layout.ranks(), made.split);
   // Where all ranks run E, H and G together, systems run a forward and a backward in each tick.
   const bool two_ahead =
       layout.placement.stages_per_rank() > 1 || (layout.spread_vocabulary && made.columns.empty());

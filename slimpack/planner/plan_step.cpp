@@ -376,6 +376,12 @@ Attempt search_slimpack(const Job& job, const SequenceLengths& lengths, const Ch
                         const Costs& cost, const std::function<void()>& progress) {
   const Nanos start = monotonic_now();
   const Common common = common_of(job, lengths, choices, cost, progress);
+  // List scheduling knows stages around the ranks only.
+  if (job.layout.placement.turns_back()) {
+    Attempt best;
+    consider_baselines({job, lengths, choices, cost, common, machine_threads()}, best);
+    return best;
+  }
   Costs whole_cost = cost;
   whole_cost.weight_gradient = {};
   const int threads = machine_threads();

@@ -95,6 +95,14 @@ inline constexpr std::size_t kMostCheckLines = 8;
 /// and ascend strictly.
 [[nodiscard]] Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, int stages);
 
+/// ZB-V (Zero Bubble Pipeline Parallelism, arXiv:2401.10241, section 6): every rank runs two
+/// stages, there and back (PlacementStyle::kV). If F, I and W of all stages take equally long,
+/// ranks never wait between their first and their last action, and each holds at most 2p packs of a
+/// stage: as much as the first rank of 1F1B holds of twice as large stages. Both hold for 2p − 1
+/// packs or more. Without `split` backwards stay whole. REQUIRES: as one_f_one_b; two ranks or
+/// more.
+[[nodiscard]] Schedule zero_bubble_v(const PackPlan& packs, int ranks, bool split);
+
 /// 1F1B over slices (Seq1F1B; SlimPipe, arXiv:2504.14519 and the order of its public code). Before
 /// its first backward, rank r of p runs n · v + ahead_per_rank · (p − 1 − r) forwards; then one
 /// forward precedes each backward. n is the slices of the largest micro-batch, whose backwards
