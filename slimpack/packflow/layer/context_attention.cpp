@@ -1,11 +1,9 @@
 #include "slimpack/packflow/layer/context_attention.h"
 
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -22,35 +20,6 @@ using Tensors = std::vector<at::Tensor>;
 std::int32_t own_index(const SharedSlices& shared) {
   return shared.group.index() - shared.zone.first;
 }
-
-/// Queries of one member of a slice against keys of one.
-class SliceBlock {
- public:
-  SliceBlock(const SharedSlices& shared, const Slice& slice, std::int32_t queries_of,
-             std::int32_t keys_of)
-      : queries_{shared.zone.size, queries_of}, keys_{shared.zone.size, keys_of}, slice_(slice) {}
-
-  [[nodiscard]] std::int64_t queries() const { return queries_.rows(slice_).count(); }
-  /// Keys of the sequence before the slice, and of the slice.
-  [[nodiscard]] std::int64_t before() const { return keys_.before(slice_.begin).count(); }
-  [[nodiscard]] std::int64_t keys() const { return keys_.rows(slice_).count(); }
-
-  /// Queries [begin, begin + rows), which see keys of the slice [0, keys) causally.
-  struct Causal {
-    std::int64_t begin, rows, keys;
-    [[nodiscard]] bool empty() const { return rows <= 0 || keys <= 0; }
-  };
-  [[nodiscard]] Causal causal() const {
-    // The first query that stands before the first key sees none.
-    const std::int64_t begin = queries_.first(slice_) < keys_.first(slice_) ? 1 : 0;
-    const std::int64_t count = queries() - begin;
-    return {begin, count, std::min(count, keys())};
-  }
-
- private:
-  RowShare queries_, keys_;
-  Slice slice_;
-};
 
 /// The keys and values, up to each slice's end, of the rank itself or of a member whose rows visit.
 class ZoneKeys {
@@ -83,36 +52,13 @@ class ZoneKeys {
   std::vector<std::int64_t> first_;  ///< by slice
 };
 
-/// The result of queries that see no key.
-AttentionResult nothing_seen(const at::Tensor& q_TND) {
-  return {at::zeros_like(q_TND),
-          at::full({q_TND.size(0), q_TND.size(1)}, -std::numeric_limits<double>::infinity(),
-                   q_TND.options().dtype(accumulate_type(q_TND)))};
-}
-
-AttentionResult partial_result(const SliceBlock& slice, const at::Tensor& q_TND,
-                               const KeysValues& kv) {
-  const std::int64_t before = slice.before();
-  AttentionResult result = before > 0 && q_TND.size(0) > 0
-                               ? attend(q_TND, kv.narrow(0, before), Mask::kNone)
-                               : nothing_seen(q_TND);
-  const SliceBlock::Causal causal = slice.causal();
-  if (causal.empty()) return result;
-  const auto seeing = [&](const at::Tensor& t) { return t.narrow(0, causal.begin, causal.rows); };
-  const AttentionResult block =
-      attend(seeing(q_TND), kv.narrow(before, causal.keys), Mask::kCausal);
-  seeing(result.lse_TN)
-      .copy_(merged({seeing(result.out_TND), seeing(result.lse_TN)}, block).lse_TN);
-  return result;
-}
-
 /// A member's queries of all slices, one after the other.
 AttentionResult partial_results(const SharedSlices& shared, std::int32_t queries_of,
                                 const at::Tensor& q_TND, const ZoneKeys& keys) {
   Tensors out, lse;
   std::int64_t row = 0;
   for (std::size_t s = 0; s < shared.slices.size(); ++s) {
-    const SliceBlock block(shared, shared.slices[s], queries_of, keys.member());
+    const SliceBlock block(shared.zone, shared.slices[s], queries_of, keys.member());
     AttentionResult result =
         partial_result(block, q_TND.narrow(0, row, block.queries()), keys.of(s));
     row += block.queries();
@@ -124,7 +70,7 @@ AttentionResult partial_results(const SharedSlices& shared, std::int32_t queries
 
 SliceKeyGradients own_key_gradients(const SharedSlices& shared, const Slice& slice) {
   const std::int32_t own_place = own_index(shared);
-  const SliceBlock block(shared, slice, own_place, own_place);
+  const SliceBlock block(shared.zone, slice, own_place, own_place);
   KeysValues sequence = shared.kv.gradient(shared.layer, slice);
   // The store has the gradients that later slices left for these tokens. The rest is added there.
   if (sequence.k.defined()) {
@@ -137,28 +83,6 @@ SliceKeyGradients own_key_gradients(const SharedSlices& shared, const Slice& sli
            at::zeros_like(own.v, accumulate_type(own.v))}};
 }
 
-/// Adds the gradients that queries give to a slice's keys and values. Returns the gradients of the
-/// queries.
-at::Tensor add_slice(const SliceBlock& slice, const QueryRows& q, const KeysValues& kv,
-                     const SliceKeyGradients& keys) {
-  const std::int64_t before = slice.before();
-  at::Tensor dq_TND;
-  if (before > 0 && q.q_TND.size(0) > 0) {
-    const AttentionGradients on_prefix = attend_backward(q, kv.narrow(0, before), Mask::kNone);
-    on_prefix.add_to(keys.sequence);
-    dq_TND = on_prefix.dq_TND;
-  } else {
-    dq_TND = at::zeros_like(q.q_TND);
-  }
-  const SliceBlock::Causal causal = slice.causal();
-  if (causal.empty()) return dq_TND;
-  const AttentionGradients block = attend_backward(q.narrow(causal.begin, causal.rows),
-                                                   kv.narrow(before, causal.keys), Mask::kCausal);
-  dq_TND.narrow(0, causal.begin, causal.rows).add_(block.dq_TND);
-  block.add_to(keys.own);
-  return dq_TND;
-}
-
 /// Adds the gradients that queries give to the keys and values of all slices, one slice after the
 /// other. Returns the gradients of the queries.
 at::Tensor add_slices(const SharedSlices& shared, std::int32_t queries_of, const QueryRows& queries,
@@ -166,7 +90,7 @@ at::Tensor add_slices(const SharedSlices& shared, std::int32_t queries_of, const
   Tensors dq;
   std::int64_t row = 0;
   for (std::size_t s = 0; s < gradients.size(); ++s) {
-    const SliceBlock block(shared, shared.slices[s], queries_of, keys.member());
+    const SliceBlock block(shared.zone, shared.slices[s], queries_of, keys.member());
     dq.push_back(add_slice(block, queries.narrow(row, block.queries()), keys.of(s), gradients[s]));
     row += block.queries();
   }
@@ -184,7 +108,7 @@ struct VisitingGradients {
             at::zeros(keys.v.sizes(), keys.v.options().dtype(accumulate_type(keys.v)))} {
     std::int64_t row = 0;
     for (const Slice& slice : shared.slices) {
-      const SliceBlock block(shared, slice, member, member);
+      const SliceBlock block(shared.zone, slice, member, member);
       of_slice.push_back(
           {all.narrow(row, block.before()), all.narrow(row + block.before(), block.keys())});
       row += block.before() + block.keys();
@@ -206,7 +130,7 @@ void add_returned(const SharedSlices& shared, const KeysValues& returned,
     row += rows;
   };
   for (std::size_t s = 0; s < own.size(); ++s) {
-    const SliceBlock block(shared, shared.slices[s], own_place, own_place);
+    const SliceBlock block(shared.zone, shared.slices[s], own_place, own_place);
     add(own[s].sequence, block.before());
     add(own[s].own, block.keys());
   }

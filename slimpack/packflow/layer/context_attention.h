@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
+#include "slimpack/packflow/layer/member_attention.h"
 #include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/stores/kv_store.h"
 #include "slimpack/plan/zone.h"
@@ -94,12 +95,6 @@ class ContextForward {
   at::Tensor q_TND_;
   std::optional<VisitingKeys> keys_;  ///< nullopt: queries travel
   AttentionResult result_;
-};
-
-/// Gradients of one slice's keys and values, to which the queries of all members add.
-struct SliceKeyGradients {
-  KeysValues sequence;  ///< of the own keys of the sequence so far
-  KeysValues own;       ///< of those of the slice
 };
 
 /// Gradients of the own queries, keys and values: as of the whole sequence. Adds to the store's
