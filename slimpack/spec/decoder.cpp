@@ -121,6 +121,16 @@ std::string_view to_string(ModelFamily family) {
   return facts_of(family).model_type;
 }
 
+void Decoder::set_layers(const std::vector<LayerShape>& layers) {
+  kinds.clear();
+  kind_of_layer.clear();
+  for (const LayerShape& layer : layers) {
+    const auto kind = std::ranges::find(kinds, layer);
+    kind_of_layer.push_back(static_cast<std::uint8_t>(kind - kinds.begin()));
+    if (kind == kinds.end()) kinds.push_back(layer);
+  }
+}
+
 bool Decoder::splits_into(std::int32_t tp) const {
   return std::ranges::all_of(kinds, [&](const LayerShape& kind) {
     return kind.num_heads % tp == 0 && kind.experts % tp == 0;

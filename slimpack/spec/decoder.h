@@ -53,6 +53,8 @@ struct Decoder {
   [[nodiscard]] std::size_t kind_of(std::size_t l) const { return kind_of_layer.at(l); }
   /// REQUIRES: l < num_layers().
   [[nodiscard]] const LayerShape& layer(std::size_t l) const { return kinds[kind_of(l)]; }
+  /// Gives the model these layers, of which it keeps each kind once. REQUIRES: a layer.
+  void set_layers(const std::vector<LayerShape>& layers);
   /// Gives the model so many layers of the first kind.
   void set_layers(std::int64_t count) { kind_of_layer.assign(static_cast<std::size_t>(count), 0); }
 

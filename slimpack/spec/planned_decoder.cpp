@@ -307,13 +307,9 @@ Decoder planned_decoder_from_json(const json& config, const std::string& origin)
   family.read(in, layers);
   // A window that no sequence outgrows changes nothing.
   if (layers.dense.window >= shape.max_positions.count()) layers.dense.window = 0;
-  shape.kinds.clear();
-  for (std::size_t l = 0; l < count; ++l) {
-    const LayerShape layer = layer_of(layers, l);
-    const auto kind = std::ranges::find(shape.kinds, layer);
-    shape.kind_of_layer.push_back(static_cast<std::uint8_t>(kind - shape.kinds.begin()));
-    if (kind == shape.kinds.end()) shape.kinds.push_back(layer);
-  }
+  std::vector<LayerShape> each;
+  for (std::size_t l = 0; l < count; ++l) each.push_back(layer_of(layers, l));
+  shape.set_layers(each);
   for (const LayerShape& layer : shape.kinds)
     if (const auto errors = layer_errors(layer); !errors.empty())
       invalid_input("{}: {}; correct the file", origin, fmt::join(errors, "; "));
