@@ -5,6 +5,7 @@
 #include "slimpack/cost/context_travel.h"
 #include "slimpack/cost/flash_transients.h"
 #include "slimpack/cost/held_packs.h"
+#include "slimpack/cost/window_blocks.h"
 
 namespace slimpack {
 namespace {
@@ -37,8 +38,46 @@ std::int64_t kernel_backward(const LayerWidths& w, Tokens queries, Tokens keys,
                    : 2 * w.tile(queries * heads, keys);
 }
 
+/// The slice without the keys that the window hides from all of its queries.
+Slice seen_slice(const LayerWidths& w, const Slice& s) {
+  if (w.shape.window == 0) return s;
+  const Tokens prefix = s.window_prefix(Tokens(w.shape.window));
+  return {s.sequence, prefix, prefix + s.length()};
+}
+
+/// Whether the kernel takes the slice's queries in blocks, each with the keys in its window.
+bool takes_blocks(const LayerWidths& w, const Slice& s) {
+  return !w.flash() && w.shape.window > 0 && s.end > Tokens(w.shape.window);
+}
+
+/// The block as a slice of which the window hides nothing.
+Slice slice_of(const WindowBlock& block, SequenceId sequence) {
+  return {sequence, Tokens(block.keys - block.rows), Tokens(block.keys)};
+}
+
+/// The tensor that is added to the scores of a masked block.
+std::int64_t added_to_scores(const LayerWidths& w, const WindowBlock& block) {
+  return block.rows * block.keys * w.accumulator;
+}
+
+std::int64_t slice_forward(const LayerWidths& w, const Slice& s);
+
+/// slice_forward in blocks: beyond the output and log-sum-exp of the slice, those of a block.
+std::int64_t blocks_forward(const LayerWidths& w, const Slice& s) {
+  std::int64_t most = 0;
+  for (const WindowBlock& block :
+       window_blocks(seen_slice(w, s).prefix().count(), s.length().count(), w.shape.window)) {
+    const std::int64_t kernel =
+        block.masked ? w.tile(Tokens(block.rows), Tokens(block.keys)) + added_to_scores(w, block)
+                     : slice_forward(w, slice_of(block, s.sequence));
+    most = std::max(most, block.rows * (w.q + w.lse) + kernel);
+  }
+  return most;
+}
+
 /// The peak of a slice's forward attention beyond its own output and log-sum-exp.
 std::int64_t slice_forward(const LayerWidths& w, const Slice& s) {
+  if (takes_blocks(w, s)) return blocks_forward(w, s);
   const std::int64_t tokens = s.length().count();
   const std::int64_t own = w.tile(s.length(), s.length());
   if (s.begin == Tokens(0)) return own;
@@ -89,6 +128,20 @@ std::int64_t on_the_way(const LayerWidths& w, const MicroPack& pack, std::int64_
   return pack.replicas == 3 ? std::max(next, returned) : next + returned;
 }
 
+/// The widths as one member of a zone sees them: about a g-th of the window's keys are its own.
+LayerWidths of_member(const LayerWidths& w, const MicroPack& pack) {
+  LayerWidths member = w;
+  member.shape.window = share_of(w.shape.window, pack.replicas);
+  return member;
+}
+
+/// The peak of one member's queries of a slice against keys of one, beyond their result, with a
+/// window: the result of those queries that see any, and what the kernel takes.
+std::int64_t windowed_part_forward(const LayerWidths& w, const Slice& s) {
+  const std::int64_t own = s.length().count();
+  return own * (w.q + w.lse) + (w.flash() ? flash_forward_call(w, own) : slice_forward(w, s));
+}
+
 /// The peak of slices_forward for a merged MicroPack. Its own queries run first, then those of the
 /// other replicas, one replica after the other.
 std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
@@ -98,6 +151,11 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
   std::int64_t part = 0;  // peak of one replica's queries, with their result
   for (const Slice& s : pack.slices) {
     const std::int64_t own = s.length().count();
+    if (w.shape.window > 0) {
+      part = std::max(part, (done + own) * result + windowed_part_forward(of_member(w, pack), s));
+      done += own;
+      continue;
+    }
     const FoldedCopies copies(w, s.length());
     const std::int64_t prefix =
         s.begin == Tokens(0)
@@ -124,8 +182,30 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
                   merging + (pack.replicas > 3 ? visiting : 0) + on_the_way(w, pack, 0, returned));
 }
 
+std::int64_t slice_backward(const LayerWidths& w, const Slice& s);
+
+/// slice_backward in blocks: dQ and the sums of dK and dV, then a block's; at the end what the sums
+/// are rounded to.
+std::int64_t blocks_backward(const LayerWidths& w, const Slice& s) {
+  std::int64_t most = w.rounded ? s.length().count() * 2 * w.k : 0;
+  for (const WindowBlock& block :
+       window_blocks(seen_slice(w, s).prefix().count(), s.length().count(), w.shape.window)) {
+    if (!block.masked) {
+      most = std::max(most, slice_backward(w, slice_of(block, s.sequence)));
+      continue;
+    }
+    const std::int64_t result = block.rows * (w.q + w.lse) + block.keys * 2 * w.k;
+    const std::int64_t kernel =
+        2 * w.tile(Tokens(block.rows), Tokens(block.keys)) + added_to_scores(w, block);
+    const std::int64_t widened = w.rounded ? block.keys * w.k / w.element * w.accumulator : 0;
+    most = std::max(most, result + std::max(kernel, widened));
+  }
+  return s.length().count() * (w.q + w.gradients()) + most;
+}
+
 /// The peak of a slice's backward attention.
 std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
+  if (takes_blocks(w, s)) return blocks_backward(w, s);
   const std::int64_t tokens = s.length().count();
   const std::int64_t own = tokens * (w.q + 2 * w.k + w.lse);
   const std::int64_t tiles = 2 * w.tile(s.length(), s.length());
@@ -203,6 +283,14 @@ std::int64_t slices_backward(const LayerWidths& w, const MicroPack& pack,
   return pack.tokens().count() * (w.q + 2 * w.k) + most;
 }
 
+/// windowed_part_forward of backward, beyond the gradient of the queries.
+std::int64_t windowed_part_backward(const LayerWidths& w, const Slice& s) {
+  if (!w.flash()) return slice_backward(w, s);
+  const Slice seen = seen_slice(w, s);
+  return s.length().count() * w.q + seen.end.count() * 2 * w.k +
+         flash_backward_call(w, 1, s.length().count(), seen.end.count());
+}
+
 /// The peak of slices_backward for a merged MicroPack, which closes no stores on the way. The other
 /// replicas' rows visit one replica at a time and get their part of dQ. The own gradients are in
 /// the accumulate type. Gradients of keys and values lie in the sequence's dK and dV, unless the
@@ -224,6 +312,12 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
     stores.open(w, s, length);
     const std::int64_t own = s.length().count();
     if (s.begin == Tokens(0) && s.end == length) dkv += own * w.gradients();
+    if (w.shape.window > 0) {
+      const std::int64_t member = windowed_part_backward(of_member(w, pack), s);
+      part = std::max(part, (done + own) * w.q + member);
+      done += own;
+      continue;
+    }
     const std::int64_t before = s.prefix().count();
     const bool widens = w.rounded && !w.flash();
     const std::int64_t widened = widens ? before * w.k / w.element * w.accumulator : 0;

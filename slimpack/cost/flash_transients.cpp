@@ -64,6 +64,9 @@ std::vector<Call> calls_of(const LayerWidths& w, const MicroPack& pack) {
     const std::size_t joined = joined_slices(left, 2 * w.k);
     Call& call = calls.emplace_back();
     for (const Slice& s : left.first(joined)) call.add(s);
+    // Keys that a window hides from all queries of a lone slice take part in no call.
+    if (const Tokens window(w.shape.window); joined == 1 && window > Tokens(0))
+      call.keys = (left.front().window_prefix(window) + left.front().length()).count();
     left = left.subspan(joined);
   }
   return calls;

@@ -44,12 +44,13 @@ const FlashKernel* flash_kernel(const at::Tensor& like, const AttentionHeads& he
   return nullptr;
 }
 
-const FlashKernel* flash_kernel(const at::Tensor& q_TND, const KeysValues& kv) {
-  return flash_kernel(q_TND, AttentionHeads{q_TND.size(1), kv.k.size(1), q_TND.size(2)});
+const FlashKernel* flash_kernel(const at::Tensor& q_TND, const KeysValues& kv, bool windowed) {
+  return flash_kernel(q_TND, AttentionHeads{q_TND.size(1), kv.k.size(1), q_TND.size(2), windowed});
 }
 
-const FlashKernel& kernel_of_sequences(const at::Tensor& q_TND, const KeysValues& kv) {
-  const FlashKernel* const kernel = flash_kernel(q_TND, kv);
+const FlashKernel& kernel_of_sequences(const at::Tensor& q_TND, const KeysValues& kv,
+                                       std::int64_t window) {
+  const FlashKernel* const kernel = flash_kernel(q_TND, kv, window > 0);
   SLIMPACK_CHECK(kernel != nullptr);
   return *kernel;
 }
@@ -58,14 +59,14 @@ const FlashKernel& kernel_of_sequences(const at::Tensor& q_TND, const KeysValues
 
 AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask) {
   if (q_TND.is_cpu()) return cpu_attend(q_TND, kv, mask);
-  if (const FlashKernel* const kernel = flash_kernel(q_TND, kv))
+  if (const FlashKernel* const kernel = flash_kernel(q_TND, kv, mask.window > 0))
     return kernel->attend(q_TND, kv, mask);
   return composed_attend(q_TND, kv, mask);
 }
 
 AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv, Mask mask) {
   if (rows.q_TND.is_cpu()) return cpu_attend_backward(rows, kv, mask);
-  if (const FlashKernel* const kernel = flash_kernel(rows.q_TND, kv))
+  if (const FlashKernel* const kernel = flash_kernel(rows.q_TND, kv, mask.window > 0))
     return kernel->attend_backward(rows, kv, mask);
   return composed_attend_backward(rows, kv, mask);
 }
@@ -74,8 +75,12 @@ bool has_causal_end(const at::Tensor& q_TND) {
   return !q_TND.is_cpu();
 }
 
+bool skips_hidden_keys(const at::Tensor& q_TND, const KeysValues& kv) {
+  return flash_kernel(q_TND, kv, true) != nullptr;
+}
+
 AttentionHeads attention_heads(const LayerShape& layer) {
-  return {layer.num_heads, layer.num_kv_heads, layer.head_dim};
+  return {layer.num_heads, layer.num_kv_heads, layer.head_dim, layer.window > 0};
 }
 
 KernelChoice attention_kernel(at::Device device, Dtype dtype, const AttentionHeads& heads) {
@@ -112,13 +117,14 @@ bool takes_several_sequences(const at::Tensor& like, const AttentionHeads& heads
 }
 
 AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
-                                 const JoinedSequences& sequences) {
-  return kernel_of_sequences(q_TND, kv).attend(q_TND, kv, sequences);
+                                 const JoinedSequences& sequences, std::int64_t window) {
+  return kernel_of_sequences(q_TND, kv, window).attend(q_TND, kv, sequences, window);
 }
 
 AttentionGradients attend_sequences_backward(const QueryRows& rows, const KeysValues& kv,
-                                             const JoinedSequences& sequences) {
-  return kernel_of_sequences(rows.q_TND, kv).attend_backward(rows, kv, sequences);
+                                             const JoinedSequences& sequences,
+                                             std::int64_t window) {
+  return kernel_of_sequences(rows.q_TND, kv, window).attend_backward(rows, kv, sequences, window);
 }
 
 AttentionResult merged(AttentionResult a, const AttentionResult& b) {

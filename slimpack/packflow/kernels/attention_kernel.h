@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -32,19 +33,45 @@ struct AttentionResult {
   at::Tensor lse_TN;  ///< accumulate type
 };
 
-enum class Mask : std::uint8_t {
-  kNone,
-  kCausal,     ///< query i sees keys 0 to i
-  kCausalEnd,  ///< the last query sees all keys, the one before it all but the last, and so on
+/// The keys of a block that its queries see.
+struct Mask {
+  enum Kind : std::uint8_t {
+    kNone,
+    kCausal,     ///< query i sees keys 0 to i
+    kCausalEnd,  ///< the last query sees all keys, the one before it all but the last, and so on
+  };
+
+  /// Implicit, for most masks are their kind alone.
+  Mask(Kind k, std::int64_t most = 0) : kind(k), window(most) {}
+
+  /// The key at the position of a query, the last one that it sees. REQUIRES: a causal mask.
+  [[nodiscard]] std::int64_t last_key(std::int64_t query, std::int64_t queries,
+                                      std::int64_t keys) const {
+    return query + (kind == kCausalEnd ? keys - queries : 0);
+  }
+  /// The first key that a query with this last one sees.
+  [[nodiscard]] std::int64_t first_key(std::int64_t last) const {
+    return window == 0 ? 0 : std::max<std::int64_t>(0, last - window + 1);
+  }
+
+  bool operator==(const Mask&) const = default;
+
+  Kind kind;
+  /// A query sees the last so many of the keys that the kind shows it; 0 = all.
+  std::int64_t window;
 };
 
 /// REQUIRES: at least one query and one key; q, k, v of one type; last dimensions contiguous; with
-/// kCausal no more keys than queries, with kCausalEnd no fewer, and has_causal_end(q).
+/// kCausal no more keys than queries, with kCausalEnd no fewer, and has_causal_end(q) or a window;
+/// a window with kCausalEnd alone.
 [[nodiscard]] AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask);
 
-/// Whether the kernel of these queries knows Mask::kCausalEnd: a slice and its prefix then are one
-/// call.
+/// Whether the kernel of these queries knows Mask::kCausalEnd without a window: a slice and its
+/// prefix then are one call.
 [[nodiscard]] bool has_causal_end(const at::Tensor& q_TND);
+/// Whether the kernel of these queries and keys passes over keys that a window hides from all
+/// queries of a tile. Others compute their scores and mask them.
+[[nodiscard]] bool skips_hidden_keys(const at::Tensor& q_TND, const KeysValues& kv);
 
 /// Weighs two results of the same queries on different keys by their share of the softmax mass
 /// (log-sum-exp), in the accumulate type; the first is reused. A query may see no key in one of
@@ -84,6 +111,7 @@ struct AttentionGradients {
 struct AttentionHeads {
   std::int64_t queries = 0, keys = 0;
   std::int64_t dim = 0;
+  bool windowed = false;  ///< whether queries see a window of keys alone
 };
 [[nodiscard]] AttentionHeads attention_heads(const LayerShape& layer);
 
@@ -114,12 +142,14 @@ struct JoinedSequences {
 /// Whether there is such a call for queries of the type of `like`, where that is.
 [[nodiscard]] bool takes_several_sequences(const at::Tensor& like, const AttentionHeads& heads);
 
-/// Attention inside each of them, causal with the mask aligned at the end. REQUIRES:
-/// takes_several_sequences(); the rows of all.
+/// Attention inside each of them, causal with the mask aligned at the end. `window`: Mask::window.
+/// REQUIRES: takes_several_sequences(); the rows of all.
 [[nodiscard]] AttentionResult attend_sequences(const at::Tensor& q_TND, const KeysValues& kv,
-                                               const JoinedSequences& sequences);
+                                               const JoinedSequences& sequences,
+                                               std::int64_t window = 0);
 [[nodiscard]] AttentionGradients attend_sequences_backward(const QueryRows& rows,
                                                            const KeysValues& kv,
-                                                           const JoinedSequences& sequences);
+                                                           const JoinedSequences& sequences,
+                                                           std::int64_t window = 0);
 
 }  // namespace slimpack

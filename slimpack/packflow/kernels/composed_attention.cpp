@@ -34,11 +34,12 @@ class HeadGroups {
   void mask(at::Tensor& scores_GRL, Mask mask, std::int64_t row, std::int64_t queries) const {
     if (mask == Mask::kNone) return;
     const std::int64_t keys = scores_GRL.size(2);
-    const std::int64_t first = row + (mask == Mask::kCausalEnd ? keys - queries : 0);
+    const std::int64_t last = mask.last_key(row, queries, keys);
     const auto options = scores_GRL.options().dtype(at::kLong);
-    const at::Tensor unseen_TL = at::arange(keys, options)
-                                     .unsqueeze(0)
-                                     .gt(at::arange(first, first + rows_, options).unsqueeze(1));
+    const at::Tensor key_1L = at::arange(keys, options).unsqueeze(0);
+    const at::Tensor last_T1 = at::arange(last, last + rows_, options).unsqueeze(1);
+    at::Tensor unseen_TL = key_1L.gt(last_T1);
+    if (mask.window > 0) unseen_TL.logical_or_(key_1L.le(last_T1.sub(mask.window)));
     scores_GRL.view({groups_, sharing_, rows_, keys})
         .masked_fill_(unseen_TL, -std::numeric_limits<double>::infinity());
   }

@@ -2,11 +2,17 @@
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/flatten.h>
 #include <ATen/ops/movedim.h>
 #include <ATen/ops/unflatten.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {
 namespace {
@@ -28,7 +34,7 @@ class SharedKeys {
   SharedKeys(const at::Tensor& q_TND, const KeysValues& kv, Mask mask)
       : rows_(q_TND.size(0)), groups_(kv.k.size(1)), sharing_(q_TND.size(1) / groups_) {
     constexpr std::int64_t kRowsOfLargestBlock = 768;
-    if (mask == Mask::kCausal || rows_ >= kRowsOfLargestBlock) sharing_ = 1;
+    if (mask != Mask::kNone || rows_ >= kRowsOfLargestBlock) sharing_ = 1;
   }
 
   /// [T, G·S, …] → [S·T, G, …].
@@ -46,13 +52,33 @@ class SharedKeys {
   std::int64_t rows_, groups_, sharing_;
 };
 
+/// 0 where a query sees a key, else −∞: [T, L]. None where the kernel needs no such tensor.
+std::optional<at::Tensor> added_to_scores(const at::Tensor& q_TND, const KeysValues& kv,
+                                          Mask mask) {
+  if (mask.window == 0) return std::nullopt;
+  const std::int64_t queries = q_TND.size(0), keys = kv.k.size(0);
+  at::Tensor added_TL = at::empty({queries, keys}, q_TND.options().dtype(accumulate_type(q_TND)));
+  const auto fill = [&]<class T>(T* row) {
+    for (std::int64_t query = 0; query < queries; ++query, row += keys) {
+      const std::int64_t last = mask.last_key(query, queries, keys);
+      std::fill(row, row + keys, -std::numeric_limits<T>::infinity());
+      std::fill(row + mask.first_key(last), row + last + 1, T{0});
+    }
+  };
+  if (added_TL.scalar_type() == at::kDouble)
+    fill(added_TL.mutable_data_ptr<double>());
+  else
+    fill(added_TL.mutable_data_ptr<float>());
+  return added_TL;
+}
+
 }  // namespace
 
 AttentionResult cpu_attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask) {
   const SharedKeys shared(q_TND, kv, mask);
   const auto [out, lse] = at::_scaled_dot_product_flash_attention_for_cpu(
       heads_first(shared.folded(q_TND)), heads_first(kv.k), heads_first(kv.v), 0.0,
-      mask == Mask::kCausal);
+      mask == Mask::kCausal, added_to_scores(q_TND, kv, mask));
   return {shared.unfolded(rows_first(out)), shared.unfolded(lse.squeeze(0).transpose(0, 1))};
 }
 
@@ -63,7 +89,7 @@ AttentionGradients cpu_attend_backward(const QueryRows& rows, const KeysValues& 
       heads_first(shared.folded(rows.dout_TND)), heads_first(shared.folded(rows.q_TND)),
       heads_first(kv.k), heads_first(kv.v), heads_first(shared.folded(rows.out_TND)),
       shared.folded(rows.lse_TN).transpose(0, 1).contiguous().unsqueeze(0), 0.0,
-      mask == Mask::kCausal);
+      mask == Mask::kCausal, added_to_scores(rows.q_TND, kv, mask));
   return {shared.unfolded(rows_first(dq)), rows_first(dk), rows_first(dv)};
 }
 

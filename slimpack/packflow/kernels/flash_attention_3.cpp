@@ -47,6 +47,10 @@ Arguments arguments_of(const FlashCall& call, const at::Tensor& q_TND, const Key
                 {"v", call.batched(kv.v)},
                 {"softmax_scale", 1 / std::sqrt(static_cast<double>(q_TND.size(2)))},
                 {"is_causal", call.causal}};
+  if (call.windowed()) {
+    all.emplace("window_size_left", call.keys_before_own());
+    all.emplace("window_size_right", std::int64_t{0});
+  }
   if (call.sequences == nullptr) return all;
   all.emplace("cu_seqlens_q", call.sequences->query_ends_B1);
   all.emplace("cu_seqlens_k", call.sequences->key_ends_B1);

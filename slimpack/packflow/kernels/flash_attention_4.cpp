@@ -107,6 +107,7 @@ void FlashAttention4::require_done(std::int32_t error, const char* what) const {
 
 std::string FlashAttention4::refusal(const at::Tensor& like, const AttentionHeads& heads) const {
   if (like.scalar_type() != at::kBFloat16) return "it takes bf16 alone";
+  if (heads.windowed) return "it has no kernels for windows";
   if (kernels(heads, true) == nullptr || kernels(heads, false) == nullptr)
     return fmt::format("{} has no kernels for heads of {} with {} query heads for {} key heads",
                        library_.string(), heads.dim, heads.queries, heads.keys);

@@ -12,8 +12,8 @@ namespace {
 /// Calls visit(first query, queries, causal) for what the kernel can mask, which sees all keys.
 template <class Visit>
 void for_each_block(std::int64_t queries, std::int64_t keys, Mask mask, Visit visit) {
-  if (mask != Mask::kCausal) {
-    visit(0, queries, mask == Mask::kCausalEnd);
+  if (mask.kind != Mask::kCausal) {
+    visit(0, queries, mask.kind == Mask::kCausalEnd);
     return;
   }
   // Aligned at the beginning: as many queries as keys make a square, the others see all.
@@ -27,12 +27,13 @@ void for_each_block(std::int64_t queries, std::int64_t keys, Mask mask, Visit vi
 AttentionResult FlashKernel::attend(const at::Tensor& q_TND, const KeysValues& kv,
                                     Mask mask) const {
   std::vector<at::Tensor> out, lse;
-  for_each_block(
-      q_TND.size(0), kv.k.size(0), mask, [&](std::int64_t row, std::int64_t rows, bool causal) {
-        AttentionResult block = forward({nullptr, causal}, q_TND.narrow(0, row, rows), kv);
-        out.push_back(std::move(block.out_TND));
-        lse.push_back(std::move(block.lse_TN));
-      });
+  for_each_block(q_TND.size(0), kv.k.size(0), mask,
+                 [&](std::int64_t row, std::int64_t rows, bool causal) {
+                   AttentionResult block =
+                       forward({nullptr, causal, mask.window}, q_TND.narrow(0, row, rows), kv);
+                   out.push_back(std::move(block.out_TND));
+                   lse.push_back(std::move(block.lse_TN));
+                 });
   return {joined_rows(out), joined_rows(lse)};
 }
 
@@ -40,16 +41,16 @@ AttentionGradients FlashKernel::attend_backward(const QueryRows& rows, const Key
                                                 Mask mask) const {
   AttentionGradients sum;
   std::vector<at::Tensor> dq;
-  for_each_block(
-      rows.q_TND.size(0), kv.k.size(0), mask,
-      [&](std::int64_t row, std::int64_t count, bool causal) {
-        const AttentionGradients block = backward({nullptr, causal}, rows.narrow(row, count), kv);
-        dq.push_back(block.dq_TND);
-        if (sum.dk_TGD.defined())
-          block.add_to({sum.dk_TGD, sum.dv_TGD});
-        else
-          sum = block;
-      });
+  for_each_block(rows.q_TND.size(0), kv.k.size(0), mask,
+                 [&](std::int64_t row, std::int64_t count, bool causal) {
+                   const AttentionGradients block =
+                       backward({nullptr, causal, mask.window}, rows.narrow(row, count), kv);
+                   dq.push_back(block.dq_TND);
+                   if (sum.dk_TGD.defined())
+                     block.add_to({sum.dk_TGD, sum.dv_TGD});
+                   else
+                     sum = block;
+                 });
   sum.dq_TND = joined_rows(dq);
   return sum;
 }

@@ -15,7 +15,11 @@ namespace slimpack {
 struct FlashCall {
   const JoinedSequences* sequences;  ///< null: all rows are one block
   bool causal;                       ///< aligned at the end
+  std::int64_t window = 0;           ///< Mask::window
 
+  [[nodiscard]] bool windowed() const { return window > 0; }
+  /// Keys before its own that a query sees, as kernels take a window; none after it.
+  [[nodiscard]] std::int64_t keys_before_own() const { return window - 1; }
   [[nodiscard]] std::int64_t longest_queries(const at::Tensor& q_TND) const {
     return sequences != nullptr ? sequences->longest_queries : q_TND.size(0);
   }
@@ -54,12 +58,14 @@ class FlashKernel {
                                                    Mask mask) const;
   /// Are attend_sequences and attend_sequences_backward by this kernel.
   [[nodiscard]] AttentionResult attend(const at::Tensor& q_TND, const KeysValues& kv,
-                                       const JoinedSequences& sequences) const {
-    return forward({&sequences, true}, q_TND, kv);
+                                       const JoinedSequences& sequences,
+                                       std::int64_t window = 0) const {
+    return forward({&sequences, true, window}, q_TND, kv);
   }
   [[nodiscard]] AttentionGradients attend_backward(const QueryRows& rows, const KeysValues& kv,
-                                                   const JoinedSequences& sequences) const {
-    return backward({&sequences, true}, rows, kv);
+                                                   const JoinedSequences& sequences,
+                                                   std::int64_t window = 0) const {
+    return backward({&sequences, true, window}, rows, kv);
   }
 
  private:

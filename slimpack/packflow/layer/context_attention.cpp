@@ -3,7 +3,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -58,7 +57,7 @@ AttentionResult partial_results(const SharedSlices& shared, std::int32_t queries
   Tensors out, lse;
   std::int64_t row = 0;
   for (std::size_t s = 0; s < shared.slices.size(); ++s) {
-    const SliceBlock block(shared.zone, shared.slices[s], queries_of, keys.member());
+    const SliceBlock block(shared.zone, shared.slices[s], queries_of, keys.member(), shared.window);
     AttentionResult result =
         partial_result(block, q_TND.narrow(0, row, block.queries()), keys.of(s));
     row += block.queries();
@@ -70,7 +69,7 @@ AttentionResult partial_results(const SharedSlices& shared, std::int32_t queries
 
 SliceKeyGradients own_key_gradients(const SharedSlices& shared, const Slice& slice) {
   const std::int32_t own_place = own_index(shared);
-  const SliceBlock block(shared.zone, slice, own_place, own_place);
+  const SliceBlock block(shared.zone, slice, own_place, own_place, shared.window);
   KeysValues sequence = shared.kv.gradient(shared.layer, slice);
   // The store has the gradients that later slices left for these tokens. The rest is added there.
   if (sequence.k.defined()) {
@@ -90,7 +89,7 @@ at::Tensor add_slices(const SharedSlices& shared, std::int32_t queries_of, const
   Tensors dq;
   std::int64_t row = 0;
   for (std::size_t s = 0; s < gradients.size(); ++s) {
-    const SliceBlock block(shared.zone, shared.slices[s], queries_of, keys.member());
+    const SliceBlock block(shared.zone, shared.slices[s], queries_of, keys.member(), shared.window);
     dq.push_back(add_slice(block, queries.narrow(row, block.queries()), keys.of(s), gradients[s]));
     row += block.queries();
   }
@@ -108,7 +107,7 @@ struct VisitingGradients {
             at::zeros(keys.v.sizes(), keys.v.options().dtype(accumulate_type(keys.v)))} {
     std::int64_t row = 0;
     for (const Slice& slice : shared.slices) {
-      const SliceBlock block(shared.zone, slice, member, member);
+      const SliceBlock block(shared.zone, slice, member, member, shared.window);
       of_slice.push_back(
           {all.narrow(row, block.before()), all.narrow(row + block.before(), block.keys())});
       row += block.before() + block.keys();
@@ -130,7 +129,7 @@ void add_returned(const SharedSlices& shared, const KeysValues& returned,
     row += rows;
   };
   for (std::size_t s = 0; s < own.size(); ++s) {
-    const SliceBlock block(shared.zone, shared.slices[s], own_place, own_place);
+    const SliceBlock block(shared.zone, shared.slices[s], own_place, own_place, shared.window);
     add(own[s].sequence, block.before());
     add(own[s].own, block.keys());
   }

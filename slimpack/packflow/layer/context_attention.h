@@ -14,7 +14,8 @@
 // rows return. So the held bytes do not grow with g, and a member hardly waits where attention
 // takes longer than messages do. Queries of member j against keys of member r are causal again, row
 // by row, when j's first position of the slice is no earlier than r's, and causal without the
-// diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked away.
+// diagonal otherwise (striped attention, arXiv:2311.09431): no work is masked away. A window of
+// keys of the sequence is a window of about a g-th as many keys of one member.
 //
 // Passes of several zones take turns, round by round, so that one computes while another one's rows
 // travel.
@@ -46,6 +47,7 @@ struct SharedSlices {
   KvStore& kv;
   std::size_t layer;
   CpCommType type;
+  std::int64_t window;  ///< of the layer (LayerShape)
 };
 
 /// The rows that travel in a pass, and the way that they take.

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "slimpack/base/error.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/layer/context_attention.h"
 #include "slimpack/packflow/layer/layer_parts.h"
@@ -34,19 +35,19 @@ KeysValues kept_keys(const KeysValues& kv, std::int64_t given) {
 AttentionResult attend_run(const LayerContext& c, const PackRun& run, const at::Tensor& q_TND,
                            std::int64_t given) {
   const KeysValues kv = c.kv.upto(c.layer, run.slices);
-  if (run.sequences) return attend_sequences(q_TND, kv, *run.sequences);
-  return attention_forward(q_TND, kept_keys(kv, given),
-                           run.slices.front().prefix() - Tokens(given));
+  if (run.sequences) return attend_sequences(q_TND, kv, *run.sequences, c.shape.window);
+  return attention_forward(q_TND, kept_keys(kv, given), run.slices.front().prefix() - Tokens(given),
+                           c.shape.window);
 }
 
 AttentionGradients run_gradients(const LayerContext& c, const PackRun& run, const QueryRows& rows,
                                  const KeysValues& prefix_gradient, std::int64_t given) {
   const KeysValues kv = c.kv.upto(c.layer, run.slices);
-  if (run.sequences) return attend_sequences_backward(rows, kv, *run.sequences);
-  return attention_backward(rows.dout_TND, rows.q_TND, kept_keys(kv, given),
-                            {rows.out_TND, rows.lse_TN},
-                            run.slices.front().prefix() - Tokens(given),
-                            given > 0 ? kept_keys(prefix_gradient, given) : prefix_gradient);
+  if (run.sequences) return attend_sequences_backward(rows, kv, *run.sequences, c.shape.window);
+  return attention_backward(
+      rows.dout_TND, rows.q_TND, kept_keys(kv, given), {rows.out_TND, rows.lse_TN},
+      run.slices.front().prefix() - Tokens(given),
+      given > 0 ? kept_keys(prefix_gradient, given) : prefix_gradient, c.shape.window);
 }
 
 /// Begins the exchange of a forward: sends what the rank gives, or makes room for what it takes.
@@ -162,7 +163,7 @@ void run_backward(const LayerContext& c, const PackRun& run, const QueryRows& al
 }
 
 SharedSlices shared_slices(const LayerContext& c, const PackRun& run) {
-  return {run.slices, run.zone, *c.group, c.kv, c.layer, c.cp_comm_type};
+  return {run.slices, run.zone, *c.group, c.kv, c.layer, c.cp_comm_type, c.shape.window};
 }
 
 /// Passes of several zones by turns, round by round.
@@ -214,6 +215,8 @@ void backward_alone(const LayerContext& c, const QueryRows& rows, ProjectionGrad
 // Shared runs begin first, so that their rows travel while the rank attends to its own runs.
 AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND,
                        const AttentionExchange* exchange) {
+  SLIMPACK_CHECK(exchange == nullptr || c.shape.window == 0,
+                 "the attention of a layer with a window is exchanged");
   if (c.runs.empty()) return no_rows(q_TND);
   std::vector<ContextForward> passes;
   for (const PackRun& run : c.runs)

@@ -28,8 +28,17 @@ struct Everything {
   at::Tensor out, lse, dq, dk, dv;
 };
 
-/// Softmax attention and its gradients by definition, one query at a time; query t sees the first
-/// seen(t) keys:
+/// Keys [first, end) that a query sees.
+struct SeenKeys {
+  /// Implicit, for most queries see all keys up to one.
+  SeenKeys(std::int64_t up_to) : end(up_to) {}
+  SeenKeys(std::int64_t from, std::int64_t up_to) : first(from), end(up_to) {}
+
+  std::int64_t first = 0, end;
+};
+
+/// Softmax attention and its gradients by definition, one query at a time; query t sees the keys
+/// seen(t):
 ///   p_j = exp(q·k_j/√D − lse), out = Σ p_j v_j,
 ///   dv_j += p_j dout, ds_j = p_j (dout·v_j − dout·out), dq += ds_j k_j/√D, dk_j += ds_j q/√D.
 template <class Seen>
@@ -53,18 +62,19 @@ Everything by_definition(const Attention& a, Seen seen) {
         for (std::int64_t d = 0; d < dim; ++d) sum += f(d);
         return sum;
       };
+      const SeenKeys keys = seen(t);
       double total = 0;
-      for (std::int64_t j = 0; j < seen(t); ++j)
+      for (std::int64_t j = keys.first; j < keys.end; ++j)
         total += p[static_cast<std::size_t>(j)] =
             std::exp(scale * along([&](auto d) { return q[t][n][d] * k[j][g][d]; }));
       lse[t][n] = std::log(total);
-      for (std::int64_t j = 0; j < seen(t); ++j) {
+      for (std::int64_t j = keys.first; j < keys.end; ++j) {
         p[static_cast<std::size_t>(j)] /= total;
         for (std::int64_t d = 0; d < dim; ++d)
           out[t][n][d] += p[static_cast<std::size_t>(j)] * v[j][g][d];
       }
       const double mean = along([&](auto d) { return dout[t][n][d] * out[t][n][d]; });
-      for (std::int64_t j = 0; j < seen(t); ++j) {
+      for (std::int64_t j = keys.first; j < keys.end; ++j) {
         const double pj = p[static_cast<std::size_t>(j)];
         const double ds =
             scale * pj * (along([&](auto d) { return dout[t][n][d] * v[j][g][d]; }) - mean);

@@ -20,6 +20,7 @@ using slimpack::testing::by_definition;
 using slimpack::testing::Everything;
 using slimpack::testing::random_tensor;
 using slimpack::testing::relative_error;
+using slimpack::testing::SeenKeys;
 
 constexpr double kBound = 1e-11;
 
@@ -47,12 +48,14 @@ struct FlashCall {
   Attention a;
   std::vector<std::int64_t> query_ends, key_ends;
   bool causal = false;
+  std::int64_t left = 0;  ///< keys before its own that a query sees
   bool batched = false;
 
   FlashCall(at::Tensor q, at::Tensor k, at::Tensor v, const c10::IValue& query_bounds,
-            const c10::IValue& key_bounds, bool is_causal)
+            const c10::IValue& key_bounds, bool is_causal, const c10::IValue& window_left)
       : a{std::move(q), std::move(k), std::move(v), {}},
         causal(is_causal),
+        left(window_left.isNone() ? INT32_MAX : window_left.toInt()),
         batched(a.q.dim() == 4) {
     for (at::Tensor* t : {&a.q, &a.k, &a.v}) {
       TORCH_CHECK(t->dim() == (batched ? 4 : 3) && t->stride(-1) == 1);
@@ -78,7 +81,10 @@ struct FlashCall {
       const Everything one =
           by_definition(Attention{queries(a.q).contiguous(), keys(a.k).contiguous(),
                                   keys(a.v).contiguous(), queries(a.dout).contiguous()},
-                        [&](std::int64_t t) { return causal ? seen - rows + t + 1 : seen; });
+                        [&](std::int64_t t) {
+                          const std::int64_t end = causal ? seen - rows + t + 1 : seen;
+                          return SeenKeys(std::max<std::int64_t>(0, end - 1 - left), end);
+                        });
       queries(all.out).copy_(one.out);
       queries(all.lse).copy_(one.lse);
       queries(all.dq).copy_(one.dq);
@@ -92,8 +98,8 @@ struct FlashCall {
 void forward_stand_in(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto arguments = torch::jit::pop(*stack, op.schema().arguments().size());
   const auto& i = arguments;
-  const FlashCall call(i[0].toTensor(), i[1].toTensor(), i[2].toTensor(), i[3], i[4],
-                       i[8].toBool());
+  const FlashCall call(i[0].toTensor(), i[1].toTensor(), i[2].toTensor(), i[3], i[4], i[8].toBool(),
+                       i[11]);
   const Everything r = call.run();
   const at::Tensor lse = heads_first(r.lse);
   torch::jit::push(*stack, call.batched ? r.out.unsqueeze(0) : r.out,
@@ -103,7 +109,8 @@ void forward_stand_in(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 void backward_stand_in(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto i = torch::jit::pop(*stack, op.schema().arguments().size());
-  FlashCall call(i[1].toTensor(), i[2].toTensor(), i[3].toTensor(), i[6], i[7], i[11].toBool());
+  FlashCall call(i[1].toTensor(), i[2].toTensor(), i[3].toTensor(), i[6], i[7], i[11].toBool(),
+                 i[15]);
   const auto row_major = [&](const at::Tensor& t) { return call.batched ? t.squeeze(0) : t; };
   call.a.dout = row_major(i[0].toTensor());
   const Everything r = call.run();
@@ -131,11 +138,15 @@ struct Kernel {
 
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all{
-      {"cpu", cpu_attend, cpu_attend_backward, {Mask::kNone, Mask::kCausal}},
+      {"cpu",
+       cpu_attend,
+       cpu_attend_backward,
+       {Mask::kNone, Mask::kCausal, Mask(Mask::kCausalEnd, 1), Mask(Mask::kCausalEnd, 7)}},
       {"composed",
        composed_attend,
        composed_attend_backward,
-       {Mask::kNone, Mask::kCausal, Mask::kCausalEnd}},
+       {Mask::kNone, Mask::kCausal, Mask::kCausalEnd, Mask(Mask::kCausalEnd, 1),
+        Mask(Mask::kCausalEnd, 7)}},
       {"flash",
        [](const at::Tensor& q, const KeysValues& kv, Mask mask) {
          return flash_attention_2()->attend(q, kv, mask);
@@ -143,19 +154,22 @@ const std::vector<Kernel>& kernels() {
        [](const QueryRows& rows, const KeysValues& kv, Mask mask) {
          return flash_attention_2()->attend_backward(rows, kv, mask);
        },
-       {Mask::kNone, Mask::kCausal, Mask::kCausalEnd}}};
+       {Mask::kNone, Mask::kCausal, Mask::kCausalEnd, Mask(Mask::kCausalEnd, 1),
+        Mask(Mask::kCausalEnd, 7)}}};
   return all;
 }
 
-/// How many keys query t sees.
-std::int64_t seen(Mask mask, std::int64_t t, std::int64_t queries, std::int64_t keys) {
-  switch (mask) {
+/// The keys that query t sees.
+SeenKeys seen(Mask mask, std::int64_t t, std::int64_t queries, std::int64_t keys) {
+  switch (mask.kind) {
     case Mask::kNone:
       return keys;
     case Mask::kCausal:
       return std::min(t + 1, keys);
-    case Mask::kCausalEnd:
-      return keys - queries + t + 1;
+    case Mask::kCausalEnd: {
+      const std::int64_t end = keys - queries + t + 1;
+      return {mask.window > 0 ? std::max<std::int64_t>(0, end - mask.window) : 0, end};
+    }
   }
   return 0;
 }

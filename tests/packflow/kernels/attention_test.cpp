@@ -14,20 +14,23 @@ using slimpack::testing::Everything;
 using slimpack::testing::random_attention;
 using slimpack::testing::random_cuts;
 using slimpack::testing::relative_error;
+using slimpack::testing::SeenKeys;
 
-/// Attention of a whole sequence: query t sees keys 0 to t.
-Everything naive(const Attention& a) {
-  return by_definition(a, [](std::int64_t t) { return t + 1; });
+/// Attention of a whole sequence: query t sees keys 0 to t, or the last `window` of these.
+Everything naive(const Attention& a, std::int64_t window = 0) {
+  return by_definition(a, [&](std::int64_t t) {
+    return SeenKeys(window > 0 ? std::max<std::int64_t>(0, t + 1 - window) : 0, t + 1);
+  });
 }
 
 Everything sliced(const Attention& a, const std::vector<std::int64_t>& forward_cuts,
-                  const std::vector<std::int64_t>& backward_cuts) {
+                  const std::vector<std::int64_t>& backward_cuts, std::int64_t window = 0) {
   std::vector<at::Tensor> out, lse;
   for (std::size_t i = 0; i + 1 < forward_cuts.size(); ++i) {
     const std::int64_t begin = forward_cuts[i], end = forward_cuts[i + 1];
     AttentionResult slice =
         attention_forward(a.q.narrow(0, begin, end - begin),
-                          {a.k.narrow(0, 0, end), a.v.narrow(0, 0, end)}, Tokens(begin));
+                          {a.k.narrow(0, 0, end), a.v.narrow(0, 0, end)}, Tokens(begin), window);
     out.push_back(slice.out_TND);
     lse.push_back(slice.lse_TN);
   }
@@ -37,9 +40,9 @@ Everything sliced(const Attention& a, const std::vector<std::int64_t>& forward_c
   for (std::size_t i = backward_cuts.size() - 1; i-- > 0;) {
     const std::int64_t begin = backward_cuts[i], end = backward_cuts[i + 1];
     const auto rows = [&](const at::Tensor& t) { return t.narrow(0, begin, end - begin); };
-    const AttentionGradients slice =
-        attention_backward(rows(a.dout), rows(a.q), {a.k.narrow(0, 0, end), a.v.narrow(0, 0, end)},
-                           {rows(whole.out_TND), rows(whole.lse_TN)}, Tokens(begin), {r.dk, r.dv});
+    const AttentionGradients slice = attention_backward(
+        rows(a.dout), rows(a.q), {a.k.narrow(0, 0, end), a.v.narrow(0, 0, end)},
+        {rows(whole.out_TND), rows(whole.lse_TN)}, Tokens(begin), {r.dk, r.dv}, window);
     rows(r.dq).copy_(slice.dq_TND);
     rows(r.dk).add_(slice.dk_TGD);
     rows(r.dv).add_(slice.dv_TGD);
@@ -75,6 +78,36 @@ RC_GTEST_PROP(Attention, AnyCutsForwardAndBackwardGiveTheGradientsOfTheUncutSequ
                                        2 * (1 + static_cast<std::int64_t>(rng.below(9))));
   RC_ASSERT(worst_difference(sliced(a, random_cuts(rng, tokens), random_cuts(rng, tokens)),
                              naive(a)) < 1e-11);
+}
+
+RC_GTEST_PROP(Attention, AnyCutsGiveTheGradientsOfTheUncutSequenceWithinAnyWindow,
+              (std::uint64_t seed)) {
+  Rng rng(seed);
+  const auto up_to = [&](std::uint64_t most) {
+    return 1 + static_cast<std::int64_t>(rng.below(most));
+  };
+  // Windows of one key, below and above the blocks' 64 queries, and longer than the sequence.
+  const std::int64_t tokens = up_to(rng.below(2) == 0 ? 40 : 300);
+  const std::int64_t window = rng.below(4) == 0 ? 1 : up_to(tokens + 8);
+  const Attention a = random_attention(rng, tokens, up_to(2), up_to(3), 4);
+  const Everything expected = naive(a, window);
+  RC_ASSERT(worst_difference(sliced(a, random_cuts(rng, tokens), random_cuts(rng, tokens), window),
+                             expected) < 1e-11);
+}
+
+TEST(Attention, AWindowAsLongAsTheSequenceChangesNoBit) {
+  Rng rng(6);
+  const Attention a = random_attention(rng, 30, 2, 2, 8);
+  const Everything plain = sliced(a, {0, 11, 30}, {0, 17, 30});
+  const Everything wide = sliced(a, {0, 11, 30}, {0, 17, 30}, 30);
+  EXPECT_TRUE(wide.out.equal(plain.out) && wide.dq.equal(plain.dq) && wide.dk.equal(plain.dk));
+}
+
+TEST(Attention, WideWindowsTakeTheirLongerBlocks) {
+  // Blocks of 192 queries from a window of 1024 on.
+  Rng rng(7);
+  const Attention a = random_attention(rng, 1500, 1, 1, 4);
+  EXPECT_LT(worst_error(sliced(a, {0, 900, 1500}, {0, 1100, 1500}, 1024), naive(a, 1024)), kBound);
 }
 
 TEST(Attention, LongSlicesCrossTheKernelsBlocksAndStillAgree) {

@@ -39,11 +39,18 @@ void for_each_sequence(const Bounds& query_bounds, const Bounds& key_bounds, std
     visit(q[s], q[s + 1] - q[s], k[s], k[s + 1] - k[s]);
 }
 
+/// Below 0: no window.
+Mask mask_of(bool is_causal, std::int64_t window_left, std::int64_t window_right) {
+  TORCH_CHECK(window_right == (window_left < 0 ? -1 : 0), "no query sees keys after its own");
+  return {is_causal ? Mask::kCausalEnd : Mask::kNone, window_left + 1};
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward(
     const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Bounds& cu_seqlens_q,
     const Bounds& cu_seqlens_k, std::optional<std::int64_t>, std::optional<std::int64_t>,
-    std::optional<double>, bool is_causal, std::int64_t window_size_left, std::int64_t num_splits) {
-  TORCH_CHECK(window_size_left == -1 && num_splits == 0, "defaults");
+    std::optional<double>, bool is_causal, std::int64_t window_size_left,
+    std::int64_t window_size_right, std::int64_t num_splits) {
+  TORCH_CHECK(num_splits == 0, "defaults");
   const KeysValues kv{rows_of(k), rows_of(v)};
   const at::Tensor q_TND = rows_of(q);
   std::vector<at::Tensor> out, lse;
@@ -51,7 +58,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward(
                     [&](auto row, auto rows, auto key, auto keys) {
                       AttentionResult one =
                           composed_attend(q_TND.narrow(0, row, rows), kv.narrow(key, keys),
-                                          is_causal ? Mask::kCausalEnd : Mask::kNone);
+                                          mask_of(is_causal, window_size_left, window_size_right));
                       out.push_back(std::move(one.out_TND));
                       lse.push_back(std::move(one.lse_TN));
                     });
@@ -65,19 +72,19 @@ void backward(const at::Tensor& dout, const at::Tensor& q, const at::Tensor& k, 
               const at::Tensor& out, const at::Tensor& softmax_lse, at::Tensor dq, at::Tensor dk,
               at::Tensor dv, const Bounds& cu_seqlens_q, const Bounds& cu_seqlens_k,
               std::optional<std::int64_t>, std::optional<std::int64_t>, std::optional<double>,
-              bool is_causal, bool) {
+              bool is_causal, std::int64_t window_size_left, std::int64_t window_size_right, bool) {
   TORCH_CHECK(softmax_lse.is_contiguous());
   const KeysValues kv{rows_of(k), rows_of(v)};
   const QueryRows rows{
       rows_of(dout), rows_of(q), rows_of(out),
       (q.dim() == 4 ? seen_by_cpu(softmax_lse).squeeze(0) : seen_by_cpu(softmax_lse))
           .transpose(0, 1)};
+  const Mask mask = mask_of(is_causal, window_size_left, window_size_right);
   const at::Tensor dq_TND = rows_of(dq), dk_TGD = rows_of(dk), dv_TGD = rows_of(dv);
   for_each_sequence(cu_seqlens_q, cu_seqlens_k, rows.q_TND.size(0), kv.k.size(0),
                     [&](auto row, auto count, auto key, auto keys) {
-                      const AttentionGradients one =
-                          composed_attend_backward(rows.narrow(row, count), kv.narrow(key, keys),
-                                                   is_causal ? Mask::kCausalEnd : Mask::kNone);
+                      const AttentionGradients one = composed_attend_backward(
+                          rows.narrow(row, count), kv.narrow(key, keys), mask);
                       dq_TND.narrow(0, row, count).copy_(one.dq_TND);
                       dk_TGD.narrow(0, key, keys).copy_(one.dk_TGD);
                       dv_TGD.narrow(0, key, keys).copy_(one.dv_TGD);
@@ -88,13 +95,15 @@ TORCH_LIBRARY(flash_attn_3, m) {
   m.def(
       "fwd(Tensor q, Tensor k, Tensor v, Tensor? cu_seqlens_q = None, Tensor? cu_seqlens_k = None, "
       "int? max_seqlen_q = None, int? max_seqlen_k = None, float? softmax_scale = None, "
-      "bool is_causal = False, int window_size_left = -1, int num_splits = 0) -> "
+      "bool is_causal = False, int window_size_left = -1, int window_size_right = -1, int "
+      "num_splits = 0) -> "
       "(Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "bwd(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, "
       "Tensor(a!) dq, Tensor(b!) dk, Tensor(c!) dv, Tensor? cu_seqlens_q = None, "
       "Tensor? cu_seqlens_k = None, int? max_seqlen_q = None, int? max_seqlen_k = None, "
-      "float? softmax_scale = None, bool is_causal = False, bool deterministic = False) -> ()");
+      "float? softmax_scale = None, bool is_causal = False, int window_size_left = -1, "
+      "int window_size_right = -1, bool deterministic = False) -> ()");
 }
 TORCH_LIBRARY_IMPL(flash_attn_3, PrivateUse1, m) {
   m.impl("fwd", forward);

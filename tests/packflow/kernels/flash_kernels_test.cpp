@@ -26,6 +26,7 @@ using slimpack::testing::Everything;
 using slimpack::testing::kPretended;
 using slimpack::testing::random_tensor;
 using slimpack::testing::relative_error;
+using slimpack::testing::SeenKeys;
 
 // Results are rounded to 8 bits, 2⁻⁹ each, and gradients are computed from a rounded output.
 constexpr double kBound = 0x1p-7;
@@ -121,6 +122,44 @@ TEST_P(EveryKernel, TakesSeveralSequencesWithPrefixesInOneCall) {
   }
 }
 
+/// Releases whose kernels take windows.
+class WindowKernel : public EveryKernel {};
+
+INSTANTIATE_TEST_SUITE_P(FlashAttention, WindowKernel, ::testing::Values(2, 3));
+
+TEST_P(WindowKernel, GivesAttentionByDefinitionWithinAWindow) {
+  Rng rng(3);
+  for (const std::int64_t window : {2, 3, 25, 60}) {  // with one key, dq and dk are 0
+    const Attention a = random_call(rng, 20, 40, 2, 4, 16);
+    const KeysValues kv{head_major(a.k), head_major(a.v)};
+    ASSERT_TRUE(kernel().supports(kv.k, {8, 2, 16, true}));
+    const Mask mask(Mask::kCausalEnd, window);
+    const AttentionResult r = kernel().attend(there(a.q), kv, mask);
+    const AttentionGradients g =
+        kernel().attend_backward({there(a.dout), there(a.q), r.out_TND, r.lse_TN}, kv, mask);
+    const auto seen = [&](std::int64_t t) {
+      return SeenKeys(std::max<std::int64_t>(0, 20 + t + 1 - window), 20 + t + 1);
+    };
+    expect_near(r, g, by_definition(a, seen));
+    // Two sequences in one call: a window ends at the first key of each.
+    const Attention twice{at::cat({a.q, a.q}), at::cat({a.k, a.k}), at::cat({a.v, a.v}),
+                          at::cat({a.dout, a.dout})};
+    JoinedSequences sequences({20, 20}, {40, 40});
+    put_on(sequences.tensors(), kPretended);
+    const KeysValues both{there(twice.k), there(twice.v)};
+    const AttentionResult joined = kernel().attend(there(twice.q), both, sequences, window);
+    const AttentionGradients gradients =
+        kernel().attend_backward({there(twice.dout), there(twice.q), joined.out_TND, joined.lse_TN},
+                                 both, sequences, window);
+    const auto second = [](const at::Tensor& x) {
+      return x.narrow(0, x.size(0) / 2, x.size(0) / 2);
+    };
+    expect_near({second(joined.out_TND), second(joined.lse_TN)},
+                {second(gradients.dq_TND), second(gradients.dk_TGD), second(gradients.dv_TGD)},
+                by_definition(a, seen));
+  }
+}
+
 TEST(FlashAttention4, TakesTheHeadsThatItWasCompiledForInBf16) {
   const FlashAttention4 kernel(FA4_STAND_IN);
   const at::Tensor bf16 = at::empty({1}, at::dtype(at::kBFloat16).device(kPretended));
@@ -129,6 +168,7 @@ TEST(FlashAttention4, TakesTheHeadsThatItWasCompiledForInBf16) {
   EXPECT_EQ(kernel.refusal(bf16, {8, 2, 16}), "");
   EXPECT_FALSE(kernel.supports(fp32, {8, 2, 16}));
   EXPECT_EQ(kernel.refusal(fp32, {8, 2, 16}), "it takes bf16 alone");
+  EXPECT_EQ(kernel.refusal(bf16, {8, 2, 16, true}), "it has no kernels for windows");
   EXPECT_FALSE(kernel.supports(bf16, {6, 2, 16}));  // three query heads for each key head
   EXPECT_EQ(kernel.refusal(bf16, {6, 2, 16}),
             std::string(FA4_STAND_IN) +

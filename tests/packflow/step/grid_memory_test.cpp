@@ -50,11 +50,13 @@ struct Grid {
   std::int32_t stages_per_rank = 1;
   bool spread_vocabulary = false;
   bool exchange_context = false;
+  std::int64_t window = 0;
 
   [[nodiscard]] std::string text() const {
-    return fmt::format("pp {} × {}, dp {}, tp {}, merged over {}, widest {}, split from {}{}{}", pp,
-                       stages_per_rank, dp, tp, merged, static_cast<int>(widest), split_from,
-                       spread_vocabulary ? ", spread" : "", exchange_context ? ", exchange" : "");
+    return fmt::format(
+        "pp {} × {}, dp {}, tp {}, merged over {}, widest {}, split from {}{}{}, window {}", pp,
+        stages_per_rank, dp, tp, merged, static_cast<int>(widest), split_from,
+        spread_vocabulary ? ", spread" : "", exchange_context ? ", exchange" : "", window);
   }
 };
 
@@ -165,8 +167,9 @@ void compare_on(const std::vector<Grid>& grids, const std::string& what,
             fmt::format("{}, {}{}, {}", grid.text(),
                         policy < each.size() ? to_string(recompute.front()) : "mixed",
                         qk_norm ? ", qk_norm" : "", to_string(dtype));
-        compare(step_on(grid, grid_shape(layers, qk_norm, grid.widest), dtype, recompute, rng),
-                name, kLeast, bounds, ratios);
+        Decoder shape = grid_shape(layers, qk_norm, grid.widest);
+        shape.kinds.front().window = grid.window;
+        compare(step_on(grid, shape, dtype, recompute, rng), name, kLeast, bounds, ratios);
       }
   ratios.print(what);
 }
@@ -214,6 +217,13 @@ TEST(GridMemory, OfMergedMicroPacksIsWithinTwoPercent) {
               {.dp = 4, .merged = 4},
               {.dp = 2, .tp = 2, .merged = 2}},
              "merged");
+}
+
+TEST(GridMemory, OfMergedMicroPacksWithinWindowsIsWithinTwoPercent) {
+  compare_on({{.dp = 2, .merged = 2, .window = 200},
+              {.dp = 4, .merged = 4, .window = 3},
+              {.dp = 2, .tp = 2, .merged = 2, .window = 2000}},
+             "merged windows");
 }
 
 TEST(GridMemory, OfSplitBackwardsIsWithinTwoPercent) {

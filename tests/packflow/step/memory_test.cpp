@@ -32,6 +32,7 @@ struct Sizes {
   const char* name;
   std::int64_t hidden, ffn, heads, kv_heads, head_dim, vocab;
   bool qk_norm, tied;
+  std::int64_t window = 0;
 };
 
 Decoder shape_of(const Sizes& sizes, std::int64_t layers) {
@@ -41,6 +42,7 @@ Decoder shape_of(const Sizes& sizes, std::int64_t layers) {
                   .num_kv_heads = sizes.kv_heads,
                   .head_dim = sizes.head_dim,
                   .value_dim = sizes.head_dim,
+                  .window = sizes.window,
                   .qk_norm = sizes.qk_norm ? QkNorm::kPerHead : QkNorm::kNone,
                   .dense_width = sizes.ffn}};
   shape.set_layers(layers);
@@ -55,6 +57,8 @@ constexpr Sizes kSizes[] = {
     {"grouped", 64, 176, 8, 2, 8, 300, false, true},
     {"qk_norm", 64, 128, 4, 2, 32, 200, true, false},
     {"wide vocabulary", 48, 96, 4, 2, 12, 1500, false, false},
+    {"window", 64, 176, 8, 2, 16, 128, false, false, 150},
+    {"narrow window", 64, 176, 4, 4, 16, 128, true, false, 5},
 };
 
 struct Batch {

@@ -40,12 +40,15 @@ std::vector<std::int64_t> ends_of(const c10::IValue& bounds, std::int64_t rows) 
 /// The arguments of both passes, on the CPU and without the dimension of a single block.
 struct FlashCall {
   bool block, causal;
+  std::int64_t window;  ///< 0: none
   at::Tensor q_TND, k_TGD, v_TGD;
   std::vector<std::int64_t> query_ends, key_ends;
 
-  FlashCall(const Stack& arguments, std::size_t first, std::size_t bounds, bool is_causal)
+  FlashCall(const Stack& arguments, std::size_t first, std::size_t bounds, bool is_causal,
+            const c10::IValue& window_left)
       : block(arguments[first].toTensor().dim() == 4),
         causal(is_causal),
+        window(window_left.isNone() ? 0 : window_left.toInt() + 1),
         q_TND(rows(arguments[first])),
         k_TGD(rows(arguments[first + 1])),
         v_TGD(rows(arguments[first + 2])),
@@ -69,12 +72,12 @@ struct FlashCall {
             KeysValues{k_TGD, v_TGD}.narrow(key_ends[s], keys));
     }
   }
-  [[nodiscard]] Mask mask() const { return causal ? Mask::kCausalEnd : Mask::kNone; }
+  [[nodiscard]] Mask mask() const { return {causal ? Mask::kCausalEnd : Mask::kNone, window}; }
 };
 
 void flash_forward(const c10::OperatorHandle& op, Stack* stack) {
   const Stack i = torch::jit::pop(*stack, op.schema().arguments().size());
-  const FlashCall call(i, 0, 3, i[8].toBool());
+  const FlashCall call(i, 0, 3, i[8].toBool(), i[11]);
   std::vector<at::Tensor> out, lse;
   call.for_each_sequence([&](std::int64_t row, std::int64_t count, const KeysValues& kv) {
     AttentionResult one = composed_attend(call.q_TND.narrow(0, row, count), kv, call.mask());
@@ -88,7 +91,7 @@ void flash_forward(const c10::OperatorHandle& op, Stack* stack) {
 
 void flash_backward(const c10::OperatorHandle& op, Stack* stack) {
   const Stack i = torch::jit::pop(*stack, op.schema().arguments().size());
-  const FlashCall call(i, 1, 6, i[11].toBool());
+  const FlashCall call(i, 1, 6, i[11].toBool(), i[15]);
   TORCH_CHECK(i[5].toTensor().is_contiguous(), "the log-sum-exp is read through its pointer");
   const QueryRows rows{call.rows(i[0]), call.q_TND, call.rows(i[4]),
                        call.rows(i[5]).transpose(0, 1)};
