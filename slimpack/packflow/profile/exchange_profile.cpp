@@ -160,7 +160,7 @@ Tokens travelling(const ProfilePoint& point, const TravelWidths& widths, bool ba
 /// Every MicroPack is run by each member alone, too, in turn with the group: what a group takes
 /// beyond the shares (the exchange, and what shorter queries and keys lose in the kernels) is far
 /// less than what a shared machine's speed changes from one minute to the next.
-MergeTime merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
+MergeTime merge_time(const ProfileOptions& options, const LayerCosts& cost, std::int32_t group) {
   const RankGrid threads{.replicas = group, .tensor = options.tp};
   const RankGrid grid = options.job ? options.grid() : threads;
   return on_profile_ranks<MergeTime>(grid, options.threads(), [&](const ProfileRank& all) {
@@ -196,7 +196,8 @@ Travel travel(double per_query, const TravelWidths& widths, bool backward) {
 
 /// The kept figures of merge_time, or new ones. Their time per token is that of a query that
 /// travels.
-MergeTime kept_merge_time(const ProfileOptions& options, const Costs& cost, std::int32_t group) {
+MergeTime kept_merge_time(const ProfileOptions& options, const LayerCosts& cost,
+                          std::int32_t group) {
   const std::vector<double> f = options.figures_of(fmt::format("merged over {}", group), true, [&] {
     const MergeTime time = merge_time(options, cost, group);
     return std::vector<double>{time.forward.per_pack, time.forward.per_token,
@@ -256,8 +257,12 @@ void measure_exchanges(const ProfileOptions& options, Costs& cost) {
   measure_transfers(options, cost);
   if (!options.device.is_cpu()) measure_host(options, cost);
   measure_reduction(options, cost);
-  for (std::int32_t group = 2; group <= options.most_merged; group *= 2)
-    cost.merge.push_back(kept_merge_time(options, cost, group));
+  for (std::size_t kind = 0; kind < options.shape.kinds.size(); ++kind) {
+    const ProfileOptions own = options.of_kind(kind);
+    LayerCosts& layer = kind == 0 ? cost : cost.more_kinds[kind - 1];
+    for (std::int32_t group = 2; group <= options.most_merged; group *= 2)
+      layer.merge.push_back(kept_merge_time(own, layer, group));
+  }
 }
 
 }  // namespace slimpack

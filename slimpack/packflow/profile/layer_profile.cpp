@@ -12,10 +12,12 @@ namespace {
 
 double work_of(const Decoder& shape, const ProfilePoint& p) {
   const Slice slice = p.slice(0);
+  const Tokens window(shape.kinds.front().window);
+  const double pairs = window > Tokens(0) ? slice.window_pairs(window) : slice.causal_pairs();
   double flops = 0;
   for (const Pass pass : kWholePasses)
     flops += layer_linear_flops(shape.kinds.front(), p.tokens, pass).count() +
-             layer_attention_flops(shape.kinds.front(), slice.causal_pairs(), pass).count();
+             layer_attention_flops(shape.kinds.front(), pairs, pass).count();
   return flops * p.slices;
 }
 

@@ -15,8 +15,9 @@ struct LayerTimes {
   std::vector<LayerMeasurement> held_out_forward, held_out_backward;
 };
 
-/// Points that would take more than a point may are left out; at least one is measured. Every rank
-/// calls it. Where a cut-off profile measured the layer, its times.
+/// Measures a layer of the first kind. Points that would take more than a point may are left out;
+/// at least one is measured. Every rank calls it. Where a cut-off profile measured the layer, its
+/// times.
 [[nodiscard]] LayerTimes measure_layer(const ProfileOptions& options, const ProfileRank& rank);
 
 }  // namespace slimpack

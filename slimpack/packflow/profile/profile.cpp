@@ -85,21 +85,48 @@ struct MeasuredModel {
   WorstFit worst;
 };
 
-/// Measures the layers and the model's ends, and fits their costs.
-MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& rank) {
-  const LayerTimes layer = measure_layer(options, rank);
-  const FittedTerms terms{.missing_rows = options.device.is_cpu()};
-  const LayerFit forward = fit_layer_cost(layer.forward, terms);
-  const LayerFit backward = fit_layer_cost(layer.backward, terms);
+Costs empty_costs(const ProfileOptions& options) {
   Costs cost;
   cost.shape = options.shape;
   cost.dtype = options.dtype;
   cost.tp = options.tp;
+  return cost;
+}
+
+/// Measures a layer of the first kind, and fits its costs.
+MeasuredModel measure_kind(const ProfileOptions& options, const ProfileRank& rank) {
+  const LayerTimes layer = measure_layer(options, rank);
+  const FittedTerms terms{.window = Tokens(options.shape.kinds.front().window),
+                          .missing_rows = options.device.is_cpu()};
+  const LayerFit forward = fit_layer_cost(layer.forward, terms);
+  const LayerFit backward = fit_layer_cost(layer.backward, terms);
+  Costs cost = empty_costs(options);
   cost.forward = forward.time;
   cost.backward = backward.time;
   measure_backward_parts(cost, options, rank);
   cost.fit_error = std::max(forward.errors.largest, backward.errors.largest);
   cost.held_out_error = held_out_error(layer, cost);
+  return {cost, worst_of(layer, forward, backward)};
+}
+
+/// Measures a layer of each kind, and fits their costs. Errors are those of the worst fit.
+MeasuredModel measure_layers(const ProfileOptions& options, const ProfileRank& rank) {
+  MeasuredModel model{empty_costs(options), {}};
+  Costs& cost = model.cost;
+  for (std::size_t kind = 0; kind < options.shape.kinds.size(); ++kind) {
+    const MeasuredModel one = measure_kind(options.of_kind(kind), rank);
+    (kind == 0 ? cost : cost.more_kinds.emplace_back()) = one.cost;
+    if (kind == 0 || one.cost.fit_error > cost.fit_error) model.worst = one.worst;
+    cost.fit_error = std::max(cost.fit_error, one.cost.fit_error);
+    cost.held_out_error = std::max(cost.held_out_error, one.cost.held_out_error);
+  }
+  return model;
+}
+
+/// Measures the layers and the model's ends, and fits their costs.
+MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& rank) {
+  MeasuredModel model = measure_layers(options, rank);
+  Costs& cost = model.cost;
   const auto [embedding_forward, embedding_backward] =
       measure_edge(options, rank, PartBench::Part::kEmbedding, "embedding");
   cost.embedding_forward = embedding_forward;
@@ -110,7 +137,7 @@ MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& ra
           .figures_of("optimizer", rank.first(),
                       [&] { return std::vector<double>{measure_optimizer(options, rank)}; })
           .at(0);
-  return {cost, worst_of(layer, forward, backward)};
+  return model;
 }
 
 std::string source_of(const ProfileOptions& options) {
@@ -144,11 +171,21 @@ std::string ProfileOptions::job_text() const {
 std::vector<double> ProfileOptions::figures_of(
     const std::string& part, bool first,
     const std::function<std::vector<double>()>& measure) const {
+  const std::string name = kept_kind + part;
   if (kept != nullptr)
-    if (const auto* figures = kept->find(part)) return *figures;
+    if (const auto* figures = kept->find(name)) return *figures;
   std::vector<double> figures = measure();
-  if (kept != nullptr && first) kept->add(part, figures);
+  if (kept != nullptr && first) kept->add(name, figures);
   return figures;
+}
+
+ProfileOptions ProfileOptions::of_kind(std::size_t kind) const {
+  ProfileOptions own = *this;
+  own.shape.kinds = {shape.kinds[kind]};
+  own.shape.set_layers(shape.num_layers());
+  own.budget = budget / std::ssize(shape.kinds);
+  if (kind > 0) own.kept_kind = fmt::format("kind {} ", kind);
+  return own;
 }
 
 Costs profile_costs(const ProfileOptions& options) {

@@ -62,6 +62,10 @@ struct ProfileOptions {
   /// The measurements of a profile that was stopped; null = none. Must outlive the profile.
   /// REQUIRES: no job.
   KeptMeasurements* kept = nullptr;
+  std::string kept_kind;  ///< in the names of kept parts, where only layers of a kind are measured
+
+  /// Measures layers of one kind of the model alone, in its share of the budget.
+  [[nodiscard]] ProfileOptions of_kind(std::size_t kind) const;
 
   /// All that measurements depend on beside model, number format and machine, but for the budget:
   /// "context 8192 replicas 2 …", names and values.
@@ -90,13 +94,13 @@ struct ProfileOptions {
   }
 };
 
-/// Runs one decoder layer, embedding, head and optimizer over a grid of tokens and prefixes,
-/// forward, backward and what backward can put off, with cold caches as in a step, and fits their
-/// coefficients to the medians; then what ranks
-/// cost each other: transfers, gradient reduction, and merged MicroPacks of 2, 4, … replicas; on a
-/// device other than a CPU, copies to and from pinned host memory too. Times on a device are those
-/// of its queues. MicroPacks grow up to the context there, while they are predicted to fit. A
-/// rank's memory is its share of what device_memory says before anything is measured.
+/// Runs one decoder layer of each kind, embedding, head and optimizer over a grid of tokens and
+/// prefixes, forward, backward and what backward can put off, with cold caches as in a step, and
+/// fits their coefficients to the medians; then what ranks cost each other: transfers, gradient
+/// reduction, and merged MicroPacks of 2, 4, … replicas; on a device other than a CPU, copies to
+/// and from pinned host memory too. Times on a device are those of its queues. MicroPacks grow up
+/// to the context there, while they are predicted to fit. A rank's memory is its share of what
+/// device_memory says before anything is measured.
 ///
 /// In a job all processes make this call at once. Transfers, reductions and merged MicroPacks are
 /// then those between its ranks, whatever connects them; without a second replica reductions are

@@ -54,6 +54,29 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
   }
 }
 
+TEST(Profile, MeasuresLayersWithAWindowBesideOthers) {
+  ProfileOptions options = small_profile(Tokens(512));
+  options.shape.family = ModelFamily::kQwen2;
+  LayerShape full = options.shape.kinds.front(), windowed = full;
+  windowed.window = 40;
+  options.shape.set_layers({full, windowed});
+  options.ranks = 2;
+  options.most_merged = 2;
+  options.clock = ClockKind::kVirtual;
+  const Costs cost = profile_costs(options);
+  ASSERT_EQ(cost.more_kinds.size(), 1U);
+  EXPECT_EQ(cost.forward.window, Tokens(0));
+  for (const PackCost& time : {cost.more_kinds[0].forward, cost.more_kinds[0].backward}) {
+    EXPECT_EQ(time.window, Tokens(40));
+    EXPECT_GT(time.per_pack + time.per_slice + time.per_token + time.per_window_pair, 0);
+  }
+  EXPECT_EQ(cost.merge.size(), 1U);
+  EXPECT_EQ(cost.more_kinds[0].merge.size(), 1U);
+  EXPECT_GT(
+      cost.more_kinds[0].weight_gradient.per_pack + cost.more_kinds[0].weight_gradient.per_token,
+      0);
+}
+
 TEST(Profile, MeasuresOnAsManyRanksAsThereCanBeThreads) {
   // With tp 3, 63 of 100 ranks are whole stages within the 64 that one process can run.
   ProfileOptions options = small_profile(Tokens(64));
