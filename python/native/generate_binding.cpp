@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -156,6 +157,11 @@ class PythonGenerator {
       if (head < 0 || head >= model_.shape().kinds.front().num_heads)
         invalid_input("measured head {} is not among the model's {}", head,
                       model_.shape().kinds.front().num_heads);
+    if (std::ranges::all_of(model_.shape().kinds,
+                            [](const LayerShape& layer) { return layer.window > 0; }))
+      invalid_input(
+          "every layer of the model attends within a window, which leaves nothing to sparse "
+          "attention; leave it away");
     generator_.use_sparse(SparsePrefill(sparse_method(method), std::move(measured_heads)));
   }
   double nats(const std::vector<std::int64_t>& text, std::int64_t from,

@@ -30,7 +30,9 @@ struct KeyRange {
   const Input* v = nullptr;
   std::int64_t head_dim = 0;
   std::int64_t begin = 0, end = 0;
-  std::int64_t before = 0;  ///< keys that all queries see
+  std::int64_t before = 0;  ///< keys before the own ones
+  std::int64_t clear = 0;   ///< all queries see the keys from here to `before`
+  std::int64_t window = 0;  ///< CachedHeads::window
   const OwnKeys* own = nullptr;
 };
 
@@ -40,10 +42,15 @@ template <class Input>
                                                const QueryBlock<Sum<Input>>& block,
                                                std::int64_t begin, std::int64_t count,
                                                Lanes<Sum<Input>>* scores) {
-  for (std::int64_t key = std::max(begin, range.before); key < begin + count; ++key)
-    for (std::int64_t lane = 0; lane < kLanes; ++lane)
-      if (!range.own->sees(block.row[static_cast<std::size_t>(lane)], key - range.before))
-        scores[key - begin][lane] = -std::numeric_limits<Sum<Input>>::infinity();
+  const auto mask = [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t key = from; key < to; ++key)
+      for (std::int64_t lane = 0; lane < kLanes; ++lane)
+        if (!range.own->sees(block.row[static_cast<std::size_t>(lane)], key - range.before,
+                             range.window))
+          scores[key - begin][lane] = -std::numeric_limits<Sum<Input>>::infinity();
+  };
+  mask(begin, std::min(begin + count, range.clear));
+  mask(std::max(begin, range.before), begin + count);
 }
 
 /// Scores become weights e^(score − highest). `scale` of what was seen before takes that to the new

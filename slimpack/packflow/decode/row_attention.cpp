@@ -104,17 +104,29 @@ OwnKeys::OwnKeys(std::span<const std::int32_t> parents, std::int64_t rows)
     for (std::int64_t key = keys_ - rows + row; key >= 0;
          key = parents[static_cast<std::size_t>(key)])
       ancestors_[static_cast<std::size_t>(row * keys_ + key)] = true;
+  for (const std::int32_t parent : parents)
+    depths_.push_back(parent < 0 ? 0 : depths_[static_cast<std::size_t>(parent)] + 1);
+  const auto [least, most] = std::minmax_element(depths_.end() - rows, depths_.end());
+  least_depth_ = *least;
+  most_depth_ = *most;
 }
 
-// 1. A task takes some blocks of queries of a key head and a part of the keys.
-// 2. Parts of the same queries are merged and stored.
+// 1. Keys that the window hides from all rows are passed over.
+// 2. A task takes some blocks of queries of a key head and a part of the keys.
+// 3. Parts of the same queries are merged and stored.
 template <class Input>
 void attend_rows(RowsView<const Sum<Input>> q, std::int64_t query_heads,
                  const CachedHeads<Input>& cached, std::int64_t before, const OwnKeys& own,
                  RowsView<Input> out) {
   const QueryOrder order(q.rows, query_heads, cached.heads);
   const std::int64_t dim = cached.head_dim, keys = before + own.keys();
-  const std::int64_t parts = padded_to(keys, kTaskKeys) / kTaskKeys;
+  // Rows see the keys before their own from here on, and from `clear` on all of these.
+  const auto first_seen = [&](std::int64_t depth) {
+    const std::int64_t first = cached.window == 0 ? 0 : before + depth - cached.window + 1;
+    return std::clamp<std::int64_t>(first, 0, before);
+  };
+  const std::int64_t start = first_seen(own.least_depth()), clear = first_seen(own.most_depth());
+  const std::int64_t parts = padded_to(keys - start, kTaskKeys) / kTaskKeys;
   const std::int64_t groups = padded_to(order.blocks(), kTaskBlocks) / kTaskBlocks;
   std::vector<QueryBlock<Sum<Input>>> seen(
       static_cast<std::size_t>(cached.heads * parts * order.blocks()));
@@ -133,8 +145,9 @@ void attend_rows(RowsView<const Sum<Input>> q, std::int64_t query_heads,
       for (std::size_t b = 0; b < blocks.size(); ++b)
         load_queries(q, head, dim, order, first + static_cast<std::int64_t>(b), blocks[b]);
       const std::int64_t from = head * cached.capacity * dim;
-      attend<Input>(blocks, {cached.k + from, cached.v + from, dim, part * kTaskKeys,
-                             std::min(keys, (part + 1) * kTaskKeys), before, &own});
+      attend<Input>(blocks, {cached.k + from, cached.v + from, dim, start + part * kTaskKeys,
+                             std::min(keys, start + (part + 1) * kTaskKeys), before, clear,
+                             cached.window, &own});
     }
   });
   for (std::int64_t head = 0; head < cached.heads; ++head) {

@@ -8,10 +8,11 @@
 
 namespace slimpack {
 
-KeyValueCache::KeyValueCache(const LayerShape& layer, std::int64_t layers, Dtype dtype,
-                             at::Device device) {
+KeyValueCache::KeyValueCache(const Decoder& shape, Dtype dtype, at::Device device) {
   const auto options = at::dtype(compute_type(dtype)).device(device);
-  for (std::int64_t l = 0; l < layers; ++l) {
+  for (std::size_t l = 0; l < shape.kind_of_layer.size(); ++l) {
+    const LayerShape& layer = shape.layer(l);
+    windows_.push_back(layer.window);
     k_GLD_.push_back(at::empty({layer.num_kv_heads, 0, layer.head_dim}, options));
     v_GLD_.push_back(at::empty({layer.num_kv_heads, 0, layer.head_dim}, options));
   }
@@ -37,8 +38,12 @@ KeysValues KeyValueCache::rows(std::size_t layer, std::int64_t end) const {
 template <class Input>
 CachedHeads<Input> KeyValueCache::heads(std::size_t layer) const {
   const at::Tensor& k = k_GLD_[layer];
-  return {k.mutable_data_ptr<Input>(), v_GLD_[layer].mutable_data_ptr<Input>(), k.size(0),
-          k.size(1), k.size(2)};
+  return {k.mutable_data_ptr<Input>(),
+          v_GLD_[layer].mutable_data_ptr<Input>(),
+          k.size(0),
+          k.size(1),
+          k.size(2),
+          windows_[layer]};
 }
 template CachedHeads<double> KeyValueCache::heads(std::size_t) const;
 template CachedHeads<float> KeyValueCache::heads(std::size_t) const;

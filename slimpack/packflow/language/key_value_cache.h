@@ -11,15 +11,15 @@
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/decode/row_attention.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/spec/layer_shape.h"
 
 namespace slimpack {
 
 class KeyValueCache {
  public:
-  /// Empty, for `layers` layers of that shape.
-  KeyValueCache(const LayerShape& layer, std::int64_t layers, Dtype dtype, at::Device device);
+  /// Empty, for the layers of that model.
+  KeyValueCache(const Decoder& shape, Dtype dtype, at::Device device);
 
   [[nodiscard]] std::int64_t size() const { return size_; }  ///< tokens
 
@@ -51,6 +51,7 @@ class KeyValueCache {
  private:
   std::vector<at::Tensor> k_GLD_;
   std::vector<at::Tensor> v_GLD_;
+  std::vector<std::int64_t> windows_;  ///< by layer
   std::int64_t size_ = 0;
   std::int64_t capacity_ = 0;
 };

@@ -58,9 +58,7 @@ class LanguageModel {
   [[nodiscard]] at::Device device() const { return device_; }
   [[nodiscard]] const DecoderWeights& weights() const { return weights_; }
 
-  [[nodiscard]] KeyValueCache make_cache() const {
-    return {shape_.kinds.front(), shape_.num_layers(), dtype_, device_};
-  }
+  [[nodiscard]] KeyValueCache make_cache() const { return {shape_, dtype_, device_}; }
 
   /// Makes room for so many tokens in the cache and in rope's tables, which grow in run() else.
   void reserve(KeyValueCache& cache, std::int64_t tokens);

@@ -66,7 +66,7 @@ class RowDecoder {
             const CachedHeads<Input>& heads);
   void attend(std::size_t layer, std::span<const SequenceRows> sequences);
 
-  LayerShape shape_;  ///< of every layer
+  LayerShape shape_;  ///< of every layer, but for its window, which the caches have
   double rms_norm_eps_;
   RowBuffer<Input> normed_TH_;
   RowBuffer<Sum<Input>> qkv_TO_;

@@ -5,6 +5,7 @@
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/softmax.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -28,32 +29,45 @@ at::Tensor normed(const SlicePass& pass, const at::Tensor& x, const at::Tensor& 
   return rms_norm(x, parameter(weight, x), pass.shape.rms_norm_eps);
 }
 
-/// 0 where a row sees a key, else −∞: [T, T].
-at::Tensor tree_mask(const OwnKeys& own, const at::Tensor& like) {
-  const at::Tensor mask = at::empty({own.rows(), own.rows()}, accumulate_type(like));
+/// 0 where a row sees a key, else −∞: [T, keys]. The own keys come after `before` others.
+at::Tensor tree_mask(const OwnKeys& own, std::int64_t before, std::int64_t window,
+                     const at::Tensor& like) {
+  const at::Tensor mask = at::empty({own.rows(), before + own.rows()}, at::kDouble);
+  const auto added = mask.accessor<double, 2>();
   for (std::int64_t row = 0; row < own.rows(); ++row)
-    for (std::int64_t key = 0; key < own.rows(); ++key)
-      mask[row][key] = own.sees(row, key) ? 0.0 : -std::numeric_limits<double>::infinity();
-  return mask.to(like.device());
+    for (std::int64_t key = -before; key < own.rows(); ++key)
+      added[row][before + key] =
+          own.sees(row, key, window) ? 0.0 : -std::numeric_limits<double>::infinity();
+  return mask.to(like.device(), accumulate_type(like));
 }
 
-/// Attention of the rows on their own keys, along the tree, from its definition.
-AttentionResult attend_tree(const at::Tensor& q_TND, const KeysValues& kv, const OwnKeys& own) {
+/// Attention of the rows on their own keys, along the tree, and on `before` keys before these, from
+/// its definition.
+AttentionResult attend_tree(const at::Tensor& q_TND, const KeysValues& kv, const OwnKeys& own,
+                            std::int64_t before, std::int64_t window) {
   const std::int64_t groups = kv.k.size(1);
   const auto type = accumulate_type(q_TND);
   const at::Tensor q = q_TND.unflatten(1, {groups, -1}).to(type);
-  const at::Tensor scores = at::einsum("tgsd,ugd->tgsu", {q, kv.k.to(type)})
-                                .div_(std::sqrt(static_cast<double>(q_TND.size(2))))
-                                .add_(tree_mask(own, q_TND).unsqueeze(1).unsqueeze(1));
+  const at::Tensor scores =
+      at::einsum("tgsd,ugd->tgsu", {q, kv.k.to(type)})
+          .div_(std::sqrt(static_cast<double>(q_TND.size(2))))
+          .add_(tree_mask(own, before, window, q_TND).unsqueeze(1).unsqueeze(1));
   const at::Tensor out = at::einsum("tgsu,ugd->tgsd", {scores.softmax(-1), kv.v.to(type)});
   return {out.flatten(1, 2).to(q_TND.scalar_type()), at::logsumexp(scores, {-1}).flatten(1)};
 }
 
-at::Tensor attend(const SlicePass& pass, const at::Tensor& q_TND, const KeysValues& kv) {
-  const std::int64_t before = pass.cache.size();
-  if (pass.sparse != nullptr) return pass.sparse->attend(q_TND, kv, Tokens(before));
-  if (!pass.own.is_tree()) return attention_forward(q_TND, kv, Tokens(before)).out_TND;
-  AttentionResult own = attend_tree(q_TND, kv.narrow(before, q_TND.size(0)), pass.own);
+at::Tensor attend(const SlicePass& pass, const at::Tensor& q_TND, const KeysValues& kv,
+                  std::int64_t window) {
+  const std::int64_t before = pass.cache.size(), rows = q_TND.size(0);
+  // A window leaves out more than sparse attention would.
+  if (pass.sparse != nullptr && window == 0) return pass.sparse->attend(q_TND, kv, Tokens(before));
+  if (!pass.own.is_tree()) return attention_forward(q_TND, kv, Tokens(before), window).out_TND;
+  if (window > 0) {
+    const std::int64_t near = std::min(before, window - 1);
+    return attend_tree(q_TND, kv.narrow(before - near, near + rows), pass.own, near, window)
+        .out_TND;
+  }
+  AttentionResult own = attend_tree(q_TND, kv.narrow(before, rows), pass.own, 0, 0);
   if (before == 0) return own.out_TND;
   return merged(slimpack::attend(q_TND, kv.narrow(0, before), Mask::kNone), own).out_TND;
 }
@@ -76,7 +90,7 @@ at::Tensor attention_block(const SlicePass& pass, const DecoderLayerWeights& wei
   own.v.copy_(raw.v_TGD);
   const at::Tensor q_TND = rotate(raw.q_TND, pass.rope);
   raw = {};
-  return linear_onto(x_TH, attend(pass, q_TND, kv).flatten(1),
+  return linear_onto(x_TH, attend(pass, q_TND, kv, shape.window).flatten(1),
                      parameter(weights.output.whole_OI(), x_TH),
                      parameter(weights.output_bias_H, x_TH));
 }

@@ -46,7 +46,7 @@ class EagleDraft final : public Draft {
   EagleDraft(EagleHead head, const LanguageModel& model)
       : head_(std::move(head)),
         model_(&model),
-        cache_(head_.shape.kinds.front(), 1, model.dtype(), model.device()),
+        cache_(head_.shape, model.dtype(), model.device()),
         rope_(head_.shape, model.dtype(), model.device()),
         decoder_(head_.shape.kinds.front(), head_.shape.rms_norm_eps) {}
 

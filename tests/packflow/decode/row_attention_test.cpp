@@ -1,6 +1,9 @@
 // Attention of few rows against attention by definition, in sequences and trees.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "slimpack/packflow/decode/row_attention.h"
@@ -31,7 +34,7 @@ at::Tensor attend_listed(const Attention& a, std::int64_t row,
 
 /// Runs the kernel on the last rows of `a`, the keys of all in a cache with room to spare.
 template <class T>
-at::Tensor attend_last(const Attention& a, const OwnKeys& own) {
+at::Tensor attend_last(const Attention& a, const OwnKeys& own, std::int64_t window = 0) {
   constexpr auto type = c10::CppTypeToScalarType<T>::value;
   constexpr auto sums = c10::CppTypeToScalarType<Sum<T>>::value;
   const std::int64_t tokens = a.k.size(0), heads = a.k.size(1), dim = a.k.size(2);
@@ -45,7 +48,7 @@ at::Tensor attend_last(const Attention& a, const OwnKeys& own) {
   at::Tensor q = a.q.narrow(0, tokens - rows, rows).reshape({rows, width}).to(sums).contiguous();
   at::Tensor out = at::empty({rows, width}, type);
   attend_rows<T>({q.const_data_ptr<Sum<T>>(), rows, width}, a.q.size(1),
-                 {k.mutable_data_ptr<T>(), v.mutable_data_ptr<T>(), heads, capacity, dim},
+                 {k.mutable_data_ptr<T>(), v.mutable_data_ptr<T>(), heads, capacity, dim, window},
                  tokens - own.keys(), own, {out.mutable_data_ptr<T>(), rows, width});
   return out.to(at::kDouble);
 }
@@ -98,6 +101,52 @@ TYPED_TEST(RowAttention, OfATreeSeesAncestorsAndNoOthers) {
         keys.push_back(before + own);
       EXPECT_LT(relative_error(actual[r], attend_listed(a, before + r, keys)), this->kTolerance)
           << before << " keys before, row " << r;
+    }
+  }
+}
+
+TYPED_TEST(RowAttention, WithinAWindowSeesTheNearestKeysAlone) {
+  Rng rng(4);
+  // Rows that see keys before their own and rows that do not; windows within a task and beyond one.
+  for (const auto& [tokens, rows, window] : {std::tuple{1, 1, 1},
+                                             {40, 1, 5},
+                                             {70, 6, 3},
+                                             {70, 6, 70},
+                                             {1300, 17, 1100},
+                                             {2500, 9, 40}}) {
+    const Attention a = random_attention(rng, tokens, 2, 3, 32);
+    const at::Tensor actual = attend_last<TypeParam>(a, OwnKeys(rows), window);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t last = tokens - rows + r;
+      std::vector<std::int64_t> keys(
+          static_cast<std::size_t>(std::min<std::int64_t>(window, last + 1)));
+      std::iota(keys.begin(), keys.end(), last + 1 - std::ssize(keys));
+      EXPECT_LT(relative_error(actual[r], attend_listed(a, last, keys)), this->kTolerance)
+          << tokens << " tokens, row " << r << ", window " << window;
+    }
+  }
+}
+
+TYPED_TEST(RowAttention, WithinAWindowOfATreeCountsByDepth) {
+  //  row 0 ── 1 ── 3
+  //    └───── 2 ── 4     and 5 beside row 0.
+  const std::vector<std::int32_t> parents{-1, 0, 0, 1, 2, -1};
+  const std::vector<std::vector<std::int64_t>> paths{{0},       {0, 1},    {0, 2},
+                                                     {0, 1, 3}, {0, 2, 4}, {5}};
+  Rng rng(5);
+  for (const std::int64_t window : {1, 2, 3, 20, 70}) {
+    const std::int64_t before = 64;
+    const Attention a = random_attention(rng, before + 6, 2, 3, 32);
+    const at::Tensor actual = attend_last<TypeParam>(a, OwnKeys(parents, 6), window);
+    for (std::int64_t r = 0; r < 6; ++r) {
+      // The whole path from the first token, of which the window keeps the end.
+      std::vector<std::int64_t> keys(static_cast<std::size_t>(before));
+      std::iota(keys.begin(), keys.end(), 0);
+      for (const std::int64_t own : paths[static_cast<std::size_t>(r)])
+        keys.push_back(before + own);
+      if (std::ssize(keys) > window) keys.erase(keys.begin(), keys.end() - window);
+      EXPECT_LT(relative_error(actual[r], attend_listed(a, before + r, keys)), this->kTolerance)
+          << "row " << r << ", window " << window;
     }
   }
 }

@@ -46,7 +46,9 @@ void expect_tokens(const KeyValueCache& cache, const std::vector<std::int64_t>& 
 }
 
 KeyValueCache empty_cache() {
-  return {kLayer, static_cast<std::int64_t>(kLayers), Dtype::kFp32, at::kCPU};
+  Decoder shape;
+  shape.set_layers(std::vector<LayerShape>(kLayers, kLayer));
+  return {shape, Dtype::kFp32, at::kCPU};
 }
 
 TEST(KeyValueCache, KeepsItsRowsWhenItGrows) {
