@@ -88,6 +88,25 @@ void check_layer(ModelFamily family, const LayerShape& s, std::vector<std::strin
   check_family(family, s, errors);
 }
 
+/// Checks that layers differ in their windows alone, and as those of the family do.
+void check_windows(const Decoder& s, std::vector<std::string>& errors) {
+  for (const LayerShape& kind : s.kinds) {
+    if (kind.window < 0)
+      errors.push_back(fmt::format("sliding_window is {}, must be at least 1", kind.window));
+    if (kind.window != 0 && s.family == ModelFamily::kLlama)
+      errors.push_back("sliding_window is set, a llama model has none");
+    LayerShape alike = kind;
+    alike.window = s.kinds.front().window;
+    if (alike != s.kinds.front()) errors.push_back("layers differ in more than their windows");
+  }
+  std::int64_t most = 0;
+  for (const LayerShape& kind : s.kinds) most = std::max(most, kind.window);
+  for (const LayerShape& kind : s.kinds)
+    if (kind.window != most && (kind.window != 0 || s.family == ModelFamily::kMistral))
+      errors.push_back(fmt::format("a layer's window is {}, another one's is {}; make them equal",
+                                   kind.window, most));
+}
+
 /// Sums `count` of each layer, and the parameters outside the layers.
 template <class Count>
 std::int64_t counted(const Decoder& decoder, Count count) {
@@ -160,6 +179,7 @@ std::vector<std::string> decoder_errors(const Decoder& decoder) {
                {"max_position_embeddings", decoder.max_positions.count(), kMaxPositions}},
               errors);
   for (const LayerShape& kind : decoder.kinds) check_layer(decoder.family, kind, errors);
+  check_windows(decoder, errors);
   check_reals(decoder, errors);
   return errors;
 }

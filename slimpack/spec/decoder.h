@@ -80,7 +80,7 @@ struct Decoder {
 /// Reads the text of a Hugging Face config.json: model_type llama, qwen2, qwen3 or mistral.
 /// Throws InvalidInput naming `origin`, the field, the rule and the remedy for missing or
 /// inconsistent fields. One such error lists all features that training here would silently get
-/// wrong (sliding windows, mixture of experts, rope scaling of types that RopeScaling lacks, other
+/// wrong (mixture of experts, rope scaling of types that RopeScaling lacks, other
 /// activations).
 [[nodiscard]] Decoder decoder_from_json(std::string_view text, std::string_view origin);
 
@@ -94,8 +94,8 @@ struct PlannableModel {
 };
 
 /// Reads what decoder_from_json reads, and refuses only what changes costs in a way that is not
-/// known: takes rope scaling of any type, and decoders of planned_families(), with windows and
-/// experts. Missing fields have the defaults of transformers.
+/// known: takes rope scaling of any type, and decoders of planned_families(), with experts. Missing
+/// fields have the defaults of transformers.
 [[nodiscard]] PlannableModel plannable_model_from_json(std::string_view text,
                                                        std::string_view origin);
 [[nodiscard]] PlannableModel read_plannable_model(const std::filesystem::path& config_json);
@@ -114,7 +114,7 @@ struct PlannableModel {
 
 /// One line per broken rule of a decoder that can be trained: sizes are within bounds (so that no
 /// product overflows), kv heads divide heads, head_dim is even, biases and norms are those of the
-/// family. Empty for a valid decoder.
+/// family, and so are windows. Empty for a valid decoder.
 [[nodiscard]] std::vector<std::string> decoder_errors(const Decoder& decoder);
 
 }  // namespace slimpack

@@ -9,6 +9,7 @@
 #include "slimpack/base/json_fields.h"
 #include "slimpack/base/nearest.h"
 #include "slimpack/spec/decoder.h"
+#include "slimpack/spec/layer_windows.h"
 #include "slimpack/spec/model_family.h"
 #include "slimpack/spec/planned_families.h"
 #include "slimpack/spec/shape_limits.h"
@@ -124,13 +125,9 @@ void refuse(const std::vector<UnsupportedFeature>& features, const std::string& 
   std::vector<std::string_view> texts;
   for (const UnsupportedFeature& feature : features) texts.push_back(feature.text);
   const bool measurable = std::ranges::none_of(features, &UnsupportedFeature::changes_costs);
-  const bool plannable =
-      std::ranges::all_of(features, [](const auto& f) { return !f.changes_costs || f.is_window; });
   invalid_input("{}: {}; this version cannot train such a model, use one without {}{}", origin,
                 fmt::join(texts, ", "), texts.size() == 1 ? "that" : "any of these",
-                measurable  ? " (profile, fit, plan and compare take it)"
-                : plannable ? " (fit, plan and compare take it)"
-                            : "");
+                measurable ? " (profile, fit, plan and compare take it)" : "");
 }
 
 void read_biases_and_norms(const JsonFields& fields, ModelFamily family, LayerShape& layer) {
@@ -154,9 +151,15 @@ void read_biases_and_norms(const JsonFields& fields, ModelFamily family, LayerSh
 Decoder read_shape(const json& config, const JsonFields& fields, const FamilyFacts& facts) {
   Decoder decoder;
   decoder.family = facts.family;
-  decoder.kinds = {read_layer(config, fields, facts)};
-  read_biases_and_norms(fields, facts.family, decoder.kinds.front());
-  decoder.set_layers(fields.integer("num_hidden_layers", 1, kMaxLayers));
+  LayerShape layer = read_layer(config, fields, facts);
+  read_biases_and_norms(fields, facts.family, layer);
+  const auto count = static_cast<std::size_t>(fields.integer("num_hidden_layers", 1, kMaxLayers));
+  std::vector<LayerShape> layers;
+  for (const std::int64_t window : layer_windows(config, fields, count, facts.family)) {
+    layer.window = window;
+    layers.push_back(layer);
+  }
+  decoder.set_layers(layers);
   decoder.vocab_size = fields.integer("vocab_size", 1, kAnySize);
   decoder.max_positions = Tokens(fields.integer("max_position_embeddings", 1, kAnySize));
   if (fields.has("rms_norm_eps")) decoder.rms_norm_eps = fields.number("rms_norm_eps");
@@ -193,16 +196,11 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
   }
   const FamilyFacts& facts = read_family(fields, planned_families());
   const auto features = unsupported_features(config, fields.origin(), facts.family);
-  bool windowed = false;
   for (const UnsupportedFeature& feature : features) {
-    if (feature.changes_costs && !feature.is_window) refuse(features, fields.origin());
-    windowed = windowed || feature.is_window;
+    if (feature.changes_costs) refuse(features, fields.origin());
     model.untrainable.push_back(feature.text);
   }
-  if (windowed)
-    model.shape = planned_decoder_from_json(config, fields.origin());
-  else
-    model.shape = read_shape(config, fields, facts);
+  model.shape = read_shape(config, fields, facts);
   return model;
 }
 

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cstdint>
+
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/error.h"
@@ -10,6 +13,21 @@ namespace slimpack {
 namespace {
 
 using nlohmann::ordered_json;
+
+/// Qwen's fields of windows. Releases of transformers without layer_types know the first layer
+/// alone.
+void write_windows(const Decoder& decoder, ordered_json& out) {
+  const auto windowed = [&](std::uint8_t kind) { return decoder.kinds[kind].window > 0; };
+  const auto& layers = decoder.kind_of_layer;
+  const auto first = std::ranges::find_if(layers, windowed);
+  out["use_sliding_window"] = first != layers.end();
+  out["layer_types"] = ordered_json::array();
+  for (const std::uint8_t kind : layers)
+    out["layer_types"].push_back(windowed(kind) ? "sliding_attention" : "full_attention");
+  if (first == layers.end()) return;
+  out["sliding_window"] = decoder.kinds[*first].window;
+  out["max_window_layers"] = first - layers.begin();
+}
 
 ordered_json shape_json(const Decoder& decoder, std::string_view dtype) {
   SLIMPACK_CHECK(decoder_errors(decoder).empty(), "{}", decoder_errors(decoder).front());
@@ -40,10 +58,11 @@ ordered_json shape_json(const Decoder& decoder, std::string_view dtype) {
       out["attention_bias"] = layer.qkv_bias;
       [[fallthrough]];
     case ModelFamily::kQwen2:
-      out["use_sliding_window"] = false;
+      write_windows(decoder, out);
       break;
     case ModelFamily::kMistral:
       out["sliding_window"] = nullptr;  // absent would mean 4096
+      if (layer.window > 0) out["sliding_window"] = layer.window;
       break;
   }
   // transformers 4 reads rope_theta, rope_scaling and torch_dtype, 5 reads rope_parameters (or

@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 
+#include "slimpack/spec/layer_windows.h"
 #include "slimpack/spec/planned_families.h"
 #include "slimpack/spec/shape_limits.h"
 #include "slimpack/spec/unsupported_features.h"
@@ -23,10 +24,10 @@ constexpr std::int64_t kMaxSize = kMaxPositions;  // products of two can be held
 
 /// A model's layers, while they are read.
 struct Layers {
-  LayerShape dense;          ///< with the family's dense MLP
-  LayerShape sparse;         ///< of layers with experts: their MLP
-  std::vector<bool> wide;    ///< by layer, whether it attends to all before it
-  std::vector<bool> expert;  ///< by layer, whether it has experts
+  LayerShape dense;                   ///< with the family's dense MLP
+  LayerShape sparse;                  ///< of layers with experts: their MLP
+  std::vector<std::int64_t> windows;  ///< by layer; empty = none has one
+  std::vector<bool> expert;           ///< by layer, whether it has experts
 };
 
 /// The fields of a config.json, with a family's defaults.
@@ -55,24 +56,7 @@ class Reader {
 
   /// Layers with the window that the file names: those of layer_types, else those of the family.
   void read_window(Layers& out, std::int64_t window, const LayerTest& is_windowed) const {
-    out.dense.window = window;
-    out.wide = layers_that([&](std::size_t l) { return window == 0 || !is_windowed(l); });
-    if (!fields_.has("layer_types")) return;
-    const json& types = fields_.array("layer_types");
-    if (types.size() != layers_)
-      invalid_input("{}: layer_types has {} entries, num_hidden_layers is {}; make them equal",
-                    fields_.origin(), types.size(), layers_);
-    for (std::size_t l = 0; l < layers_; ++l) {
-      out.wide[l] = types[l] == "full_attention";
-      if (!out.wide[l] && types[l] != "sliding_attention")
-        invalid_input(
-            "{}: layer_types[{}] is {}, whose cost is not known; known are \"full_attention\" and "
-            "\"sliding_attention\"",
-            fields_.origin(), l, types[l].dump());
-      if (!out.wide[l] && window == 0)
-        invalid_input("{}: layer_types[{}] is \"sliding_attention\", but no sliding_window is set",
-                      fields_.origin(), l);
-    }
+    out.windows = layer_windows(fields_, layers_, window, is_windowed);
   }
 
   void read_experts(Layers& out, std::int64_t experts, std::int64_t per_token, std::int64_t width,
@@ -129,28 +113,6 @@ void read_gemma3(const Reader& in, Layers& out) {
 
 void read_phi3(const Reader& in, Layers& out) {
   in.read_window(out, in.optional_size("sliding_window", 0), all_layers);
-}
-
-void read_mistral(const Reader& in, Layers& out) {
-  in.read_window(out, in.optional_size("sliding_window", 4096), all_layers);
-}
-
-void read_qwen_window(const Reader& in, Layers& out) {
-  const bool used = in.flag("use_sliding_window");
-  const auto first = static_cast<std::size_t>(in.size("max_window_layers", 28));
-  in.read_window(out, used ? in.optional_size("sliding_window", 4096) : 0,
-                 [=](std::size_t l) { return l >= first; });
-}
-
-void read_qwen2(const Reader& in, Layers& out) {
-  out.dense.qkv_bias = true;
-  read_qwen_window(in, out);
-}
-
-void read_qwen3(const Reader& in, Layers& out) {
-  read_biases(in, out);
-  out.dense.qk_norm = QkNorm::kPerHead;
-  read_qwen_window(in, out);
 }
 
 void read_mixtral(const Reader& in, Layers& out) {
@@ -228,7 +190,7 @@ struct PlannedFamily {
   void (*read)(const Reader&, Layers&);
 };
 
-constexpr std::array<PlannedFamily, 13> kFamilies{{
+constexpr std::array<PlannedFamily, 10> kFamilies{{
     {"gemma", "Gemma", 16, 256, true, read_biases},
     {"gemma2", "Gemma2", 4, 256, true, read_gemma2},
     {"gemma3_text", "Gemma3", 4, 256, true, read_gemma3},
@@ -239,12 +201,7 @@ constexpr std::array<PlannedFamily, 13> kFamilies{{
     {"glm4_moe", "Glm4Moe", 8, 0, false, read_glm4_moe},
     {"gpt_oss", "GptOss", 8, 64, false, read_gpt_oss},
     {"deepseek_v3", "DeepseekV3", 0, 0, false, read_deepseek_v3},
-    // These are trained, too, without windows.
-    {"mistral", "Mistral", 8, 0, false, read_mistral},
-    {"qwen2", "Qwen2", 32, 0, false, read_qwen2},
-    {"qwen3", "Qwen3", 32, 128, false, read_qwen3},
 }};
-constexpr std::size_t kPlannedAlone = 10;
 
 const PlannedFamily& family_of(const JsonFields& fields) {
   const auto* family =
@@ -266,10 +223,10 @@ LayerShape read_dense(const JsonFields& fields, const Reader& in, const PlannedF
   return layer;
 }
 
-/// The layer with experts in place of the dense MLP, or without the window.
+/// The layer with its window, and with experts in place of the dense MLP where it has them.
 LayerShape layer_of(const Layers& layers, std::size_t l) {
   LayerShape layer = layers.dense;
-  if (!layers.wide.empty() && layers.wide[l]) layer.window = 0;
+  if (!layers.windows.empty()) layer.window = layers.windows[l];
   if (layers.expert.empty() || !layers.expert[l]) return layer;
   layer.dense_width = layers.sparse.dense_width;
   layer.experts = layers.sparse.experts;
@@ -283,7 +240,7 @@ LayerShape layer_of(const Layers& layers, std::size_t l) {
 
 std::vector<std::string_view> planned_families() {
   std::vector<std::string_view> names;
-  for (std::size_t f = 0; f < kPlannedAlone; ++f) names.push_back(kFamilies[f].model_type);
+  for (const PlannedFamily& family : kFamilies) names.push_back(family.model_type);
   return names;
 }
 
@@ -305,8 +262,6 @@ Decoder planned_decoder_from_json(const json& config, const std::string& origin)
   Layers layers;
   layers.dense = read_dense(fields, in, family);
   family.read(in, layers);
-  // A window that no sequence outgrows changes nothing.
-  if (layers.dense.window >= shape.max_positions.count()) layers.dense.window = 0;
   std::vector<LayerShape> each;
   for (std::size_t l = 0; l < count; ++l) each.push_back(layer_of(layers, l));
   shape.set_layers(each);

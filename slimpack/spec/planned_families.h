@@ -14,7 +14,7 @@ namespace slimpack {
 [[nodiscard]] std::vector<std::string_view> planned_families();
 [[nodiscard]] bool is_planned_family(std::string_view model_type);
 
-/// Reads a config.json of such a family, or of mistral, qwen2 or qwen3 with a sliding window.
+/// Reads a config.json of such a family.
 /// Missing fields have the family's defaults in transformers. Throws InvalidInput that names
 /// `origin` and the field: for sizes out of bounds, and together for all features whose cost is not
 /// known (unsupported_features).

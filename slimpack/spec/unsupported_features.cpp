@@ -20,7 +20,6 @@ namespace {
 using nlohmann::json;
 using Features = std::vector<UnsupportedFeature>;
 
-constexpr std::int64_t kMistralDefaultWindow = 4096;
 constexpr std::size_t kMostQuoted = 40;  // characters of a value; some have many lines
 
 /// A field that requests `feature`, unless its value is null, false, empty or `off`.
@@ -30,15 +29,12 @@ struct FeatureField {
   std::string_view feature;
 };
 
-constexpr std::string_view kSlidingWindow = "sliding-window attention";
-
-constexpr std::array<FeatureField, 13> kFeatureFields{{
+constexpr std::array<FeatureField, 12> kFeatureFields{{
     {"num_local_experts", 0, "mixture of experts"},
     {"num_experts", 0, "mixture of experts"},
     {"n_routed_experts", 0, "mixture of experts"},
     {"num_experts_per_tok", 0, "mixture of experts"},
     {"moe_intermediate_size", 0, "mixture of experts"},
-    {"use_sliding_window", 0, kSlidingWindow},
     {"use_bidirectional_attention", 0, "bidirectional attention"},
     {"attention_dropout", 0, "dropout; 0 trains without it"},
     {"pretraining_tp", 1, "sliced projections; 1 is the same model"},
@@ -75,8 +71,7 @@ std::string value_text(const json& value) {
 void add_field(const json& config, const FeatureField& field, Features& found) {
   const auto it = config.find(field.key);
   if (it != config.end() && !is_off(*it, field.off))
-    found.push_back({fmt::format("{} is {} ({})", field.key, value_text(*it), field.feature), true,
-                     field.feature == kSlidingWindow});
+    found.push_back({fmt::format("{} is {} ({})", field.key, value_text(*it), field.feature)});
 }
 
 void add_fields(const json& config, std::span<const FeatureField> fields, Features& found) {
@@ -102,15 +97,15 @@ void add_architecture(const JsonFields& fields, std::string_view stem, Features&
           {fmt::format("architectures has {} (only {} is trained)", value_text(name), expected)});
 }
 
+/// Qwen's code in transformers follows layer_types; that of the other families does not.
 void add_layer_types(const json& config, ModelFamily family, Features& found) {
-  const bool windows = family == ModelFamily::kQwen2 || family == ModelFamily::kQwen3;
+  if (family == ModelFamily::kQwen2 || family == ModelFamily::kQwen3) return;
   const auto layers = config.find("layer_types");
   if (layers == config.end() || layers->is_null()) return;
   for (const json& layer : *layers)
     if (layer != "full_attention") {
       found.push_back({fmt::format("layer_types has {} (only \"full_attention\" is trained)",
-                                   value_text(layer)),
-                       true, windows && layer == "sliding_attention"});
+                                   value_text(layer))});
       return;
     }
 }
@@ -138,21 +133,6 @@ void add_rope(const JsonFields& fields, const char* key, Features& found) {
   }
 }
 
-/// Mistral's sliding window is on unless it is null. A window that no sequence outgrows changes
-/// nothing.
-void add_mistral_window(const json& config, const JsonFields& fields, Features& found) {
-  const bool stated = config.contains("sliding_window");
-  if (stated && !fields.has("sliding_window")) return;
-  const std::int64_t window = stated ? fields.integer("sliding_window", 1) : kMistralDefaultWindow;
-  const std::int64_t positions = fields.integer("max_position_embeddings", 1);
-  if (window < positions)
-    found.push_back({fmt::format("sliding_window is {}{}, below max_position_embeddings {} "
-                                 "(sliding-window attention; with "
-                                 "max_position_embeddings {} the window changes nothing)",
-                                 window, stated ? "" : " by default", positions, window),
-                     true, true});
-}
-
 }  // namespace
 
 Features unsupported_features(const json& config, const std::string& origin, ModelFamily family) {
@@ -163,7 +143,6 @@ Features unsupported_features(const json& config, const std::string& origin, Mod
   add_activation(fields, found);
   add_layer_types(config, family, found);
   for (const char* key : {"rope_scaling", "rope_parameters"}) add_rope(fields, key, found);
-  if (family == ModelFamily::kMistral) add_mistral_window(config, fields, found);
   return found;
 }
 

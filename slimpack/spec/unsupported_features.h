@@ -13,7 +13,6 @@ namespace slimpack {
 struct UnsupportedFeature {
   std::string text;           ///< field, value and feature
   bool changes_costs = true;  ///< whether it changes the time or memory of a step
-  bool is_window = false;     ///< sliding windows: how they change costs is known
 };
 
 /// All unsupported features of `config`, in a fixed order; none for a model that can be trained.

@@ -85,11 +85,6 @@ def test_what_runs_layers_refuses_them_in_one_line(tmp_path, command):
     assert "fit, plan and compare" in done.stderr.splitlines()[-1]
 
 
-def test_a_window_is_refused_where_it_would_be_trained(workspace):
-    file = workspace.config("windowed", "mistral", sliding_window=64)
-    assert_refused(run("train", file), "sliding_window is 64", "fit, plan and compare take it")
-
-
 def test_experts_are_spread_over_ranks_that_divide_them(tmp_path):
     done = run("plan", written(tmp_path, "gpt-oss-20b"), *settings(["parallel.tp=64"]),
                "--lengths", tmp_path / "lengths.txt", "--out", tmp_path / "plan.json")

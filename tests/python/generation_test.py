@@ -31,6 +31,7 @@ def save_model(folder, family="llama", **sizes):
         "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
         "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
         "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+        "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
     }[family]
     config = config_class(**{
         "vocab_size": VOCABULARY, "hidden_size": 48, "intermediate_size": 80, "num_hidden_layers": 3,
@@ -62,6 +63,10 @@ def prompts(count):
     ("llama", {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True}),
     ("qwen2", {"num_key_value_heads": 3}),
     ("qwen3", {"num_key_value_heads": 1, "head_dim": 20}),
+    ("mistral", {"sliding_window": 1}),
+    ("mistral", {"sliding_window": 40}),
+    ("qwen3", {"use_sliding_window": True, "sliding_window": 9,
+               "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}),
 ])
 def test_the_likeliest_tokens_are_those_of_transformers(tmp_path, family, sizes):
     model = save_model(tmp_path, family, **sizes)
@@ -453,6 +458,18 @@ def test_the_score_of_a_text_is_its_loss(tmp_path):
     generator = Generator(tmp_path, dtype="fp64")
     assert generator.score(tokens) == pytest.approx(losses.sum().item(), rel=1e-9)
     assert generator.score(tokens, skip=130, prefill_slice=70) == pytest.approx(losses[129:].sum().item(), rel=1e-9)
+
+
+def test_layers_with_a_window_take_no_sparse_attention(tmp_path):
+    save_model(tmp_path / "all", "mistral", sliding_window=30)
+    with pytest.raises(slimpack.InvalidInput, match="every layer of the model attends within a window"):
+        Generator(tmp_path / "all", dtype="fp64", sparse="sample-attention")
+    save_model(tmp_path / "some", "qwen3", use_sliding_window=True, sliding_window=30, max_window_layers=1)
+    prompt = list(range(200))
+    dense = Generator(tmp_path / "some", dtype="fp64").generate(prompt, max_new_tokens=8, ignore_eos=True)
+    made = Generator(tmp_path / "some", dtype="fp64", sparse="sample-attention").generate(
+        prompt, max_new_tokens=8, ignore_eos=True)
+    assert made.tokens == dense.tokens and made.sparse.dense_heads == 1
 
 
 def test_sparse_methods_and_heads_that_are_none_are_refused(tmp_path):

@@ -77,6 +77,21 @@ def test_the_likeliest_tokens_are_those_of_plain_decoding(tmp_path, seed, head, 
             == plain.generate(longer, max_new_tokens=9, ignore_eos=True).tokens)
 
 
+# Trees of up to 64 rows are verified by the operators of few rows, others by libtorch's.
+@pytest.mark.parametrize("rows", [20, 90])
+@pytest.mark.parametrize("window", [1, 3, 30])
+def test_trees_are_verified_within_windows(tmp_path, window, rows):
+    save_model(tmp_path, "qwen3", num_hidden_layers=4, use_sliding_window=True, sliding_window=window,
+               layer_types=["sliding_attention", "full_attention", "sliding_attention", "sliding_attention"])
+    save_head(tmp_path / "head")
+    plain = Generator(tmp_path, dtype="fp64")
+    guessing = Generator(tmp_path, dtype="fp64", draft=tmp_path / "head", draft_rule="fixed", draft_depth=5,
+                         draft_width=20, draft_rows=rows)
+    for prompt in prompts(3):
+        expected = plain.generate(prompt, max_new_tokens=30, ignore_eos=True)
+        assert guessing.generate(prompt, max_new_tokens=30, ignore_eos=True).tokens == expected.tokens
+
+
 def test_text_that_repeats_itself_takes_few_passes(tmp_path):
     # A model that repeats: its answer settles into a cycle, which n-grams follow.
     save_model(tmp_path, initializer_range=0.1)

@@ -110,6 +110,64 @@ TEST(Decoder, AMistralWindowThatNoSequenceOutgrowsIsFullAttention) {
   EXPECT_EQ(shape_of(config), full);
 }
 
+std::vector<std::int64_t> windows_of(const Decoder& decoder) {
+  std::vector<std::int64_t> windows;
+  for (std::size_t l = 0; l < decoder.kind_of_layer.size(); ++l)
+    windows.push_back(decoder.layer(l).window);
+  return windows;
+}
+
+struct WindowCase {
+  const char* family;
+  json fields;
+  std::vector<std::int64_t> windows;  ///< of three layers
+};
+
+class WindowsOfLayers : public testing::TestWithParam<WindowCase> {};
+
+TEST_P(WindowsOfLayers, AreThoseOfTheConfigAndOfTheFileThatIsWritten) {
+  json config = small_config(GetParam().family);
+  config.update(GetParam().fields);
+  const Decoder decoder = shape_of(config);
+  EXPECT_EQ(windows_of(decoder), GetParam().windows);
+  EXPECT_EQ(decoder_from_json(decoder_to_json(decoder, "float32"), "written"), decoder);
+  const std::string kept = model_config_to_json(decoder, "float32", config.dump());
+  EXPECT_EQ(decoder_from_json(kept, "kept"), decoder);
+}
+
+const json kUsed = {{"use_sliding_window", true}, {"sliding_window", 64}};
+
+json used_with(const json& more) {
+  json fields = kUsed;
+  fields.update(more);
+  return fields;
+}
+
+// 512 positions, so a window of 512 keys changes nothing.
+INSTANTIATE_TEST_SUITE_P(
+    Decoder, WindowsOfLayers,
+    testing::Values(
+        WindowCase{"mistral", {{"sliding_window", 511}}, {511, 511, 511}},
+        WindowCase{"mistral", {{"sliding_window", 1}}, {1, 1, 1}},
+        WindowCase{"mistral", {{"sliding_window", 512}}, {0, 0, 0}},
+        WindowCase{"mistral", {{"max_position_embeddings", 8192}}, {4096, 4096, 4096}},
+        WindowCase{"mistral",
+                   {{"sliding_window", 9},
+                    {"layer_types", {"full_attention", "full_attention", "full_attention"}}},
+                   {9, 9, 9}},
+        WindowCase{"qwen2", kUsed, {0, 0, 0}},  // from layer 28 on
+        WindowCase{"qwen2", used_with({{"max_window_layers", 2}}), {0, 0, 64}},
+        WindowCase{"qwen3", used_with({{"max_window_layers", 0}}), {64, 64, 64}},
+        WindowCase{"qwen3",
+                   used_with({{"layer_types",
+                               {"sliding_attention", "full_attention", "sliding_attention"}}}),
+                   {64, 0, 64}},
+        WindowCase{
+            "qwen3", used_with({{"sliding_window", 600}, {"max_window_layers", 1}}), {0, 0, 0}},
+        WindowCase{
+            "qwen2", used_with({{"sliding_window", nullptr}, {"max_window_layers", 1}}), {0, 0, 0}},
+        WindowCase{"qwen2", {{"sliding_window", 64}, {"max_window_layers", 0}}, {0, 0, 0}}));
+
 TEST(Decoder, TheDemoModelIsTheOneThatItsExampleDescribes) {
   const Decoder demo = read_decoder(SLIMPACK_SOURCE_DIR "/models/demo.json");
   EXPECT_EQ(demo.max_positions, Tokens(16384));

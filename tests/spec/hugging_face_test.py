@@ -46,6 +46,12 @@ CASES = {
     "mistral": dict(model_type="mistral", num_key_value_heads=2, **FULL),
     "mistral-default-kv-heads": dict(model_type="mistral", num_attention_heads=16, **FULL),
     "mistral-head-dim": dict(model_type="mistral", num_key_value_heads=2, head_dim=32, **FULL),
+    "mistral-window": dict(model_type="mistral", num_key_value_heads=2, sliding_window=100),
+    "qwen2-window": dict(model_type="qwen2", num_key_value_heads=2, use_sliding_window=True,
+                         sliding_window=100, max_window_layers=1),
+    "qwen3-window": dict(model_type="qwen3", num_key_value_heads=2, use_sliding_window=True,
+                         sliding_window=100,
+                         layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
     "mistral-wide-window": dict(model_type="mistral", num_key_value_heads=2),
 }
 
@@ -106,6 +112,17 @@ FIELDS = (
 OPTIONAL = "attention_bias mlp_bias".split()
 
 
+def windows(config):
+    """The window of each layer; None where it has none, or one that no sequence outgrows."""
+    layers = config.num_hidden_layers
+    window = getattr(config, "sliding_window", None)
+    if window is None or window >= config.max_position_embeddings:
+        return [None] * layers
+    types = getattr(config, "layer_types", None) if "qwen" in config.model_type else None
+    return [window if t == "sliding_attention" else None
+            for t in types or ["sliding_attention"] * layers]
+
+
 def head_dim(config):
     default = config.hidden_size // config.num_attention_heads
     return getattr(config, "head_dim", None) or default
@@ -126,7 +143,7 @@ def test_transformers_builds_the_same_model(tmp_path, name):
     assert head_dim(written) == head_dim(original)
     assert rope_theta(written) == rope_theta(original)
     assert rope_frequencies(written) == rope_frequencies(original)
-    assert getattr(written, "sliding_window", None) is None
+    assert windows(written) == windows(original)
     dtype = getattr(written, "dtype", None) or written.torch_dtype
     assert dtype in (torch.float32, "float32")
     assert type(original).__name__.removesuffix("Config") + "ForCausalLM" in written.architectures

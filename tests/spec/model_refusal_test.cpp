@@ -83,13 +83,17 @@ const BadField kBadFields[] = {
     {"llama", "rms_norm_eps", 0.0, "above 0"},
     {"llama", "initializer_range", 2.0, "0 to 1"},
     {"llama", "tie_word_embeddings", "yes", "true or false"},
-    {"qwen2", "use_sliding_window", true, "sliding-window"},
     {"qwen2", "layer_types", json::array({"full_attention", "sliding_attention"}),
-     "sliding_attention"},
-    {"qwen3", "use_sliding_window", true, "sliding-window"},
-    {"qwen3", "layer_types", json::array({"linear_attention"}), "full_attention"},
-    {"mistral", "sliding_window", 511, "below max_position_embeddings 512"},
+     "num_hidden_layers is 3"},
+    {"qwen2", "layer_types", json::array({"full_attention", "sliding_attention", "full_attention"}),
+     "no sliding_window is set"},
+    {"qwen3", "layer_types", json::array({"full_attention", "linear_attention", "full_attention"}),
+     "full_attention"},
+    {"llama", "layer_types", json::array({"sliding_attention"}), "full_attention"},
+    {"mistral", "layer_types", json::array({"sliding_attention"}), "full_attention"},
     {"mistral", "sliding_window", 0, "allowed are 1"},
+    {"mistral", "sliding_window", -3, "allowed are 1"},
+    {"mistral", "sliding_window", "64", "integer"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Decoder, RefusedField, testing::ValuesIn(kBadFields));
@@ -120,12 +124,16 @@ TEST(ModelRefusal, FeaturesThatAreSwitchedOffAreNoObstacle) {
   EXPECT_EQ(shape_of(config), plain);
 }
 
-TEST(ModelRefusal, AMistralWithoutAWindowFieldHasTheDefaultWindow) {
-  json config = small_config("mistral");
-  config["max_position_embeddings"] = 8192;
-  EXPECT_NE(error_of(config.dump()).find("sliding_window is 4096 by default"), std::string::npos);
-  config["sliding_window"] = nullptr;
-  EXPECT_EQ(error_of(config.dump()), "accepted");
+TEST(ModelRefusal, AQwenWithItsWindowInUseMustHaveAtLeastOneKey) {
+  json config = small_config("qwen3");
+  config["sliding_window"] = 0;
+  EXPECT_EQ(error_of(config.dump()), "accepted");  // not in use
+  config["use_sliding_window"] = true;
+  for (const int window : {0, -1}) {
+    config["sliding_window"] = window;
+    EXPECT_NE(error_of(config.dump()).find("sliding_window"), std::string::npos);
+    EXPECT_NE(error_of(config.dump()).find("allowed are 1"), std::string::npos);
+  }
 }
 
 TEST(ModelRefusal, AllFeaturesAreNamedAtOnceWithoutARemedyThatMakesAnotherModel) {

@@ -179,11 +179,15 @@ def test_fp64_gradients_on_any_grid_equal_autograd_on_each_document(seed, tmp_pa
     assert_fp64_gradients_equal_autograd(random_grid(seed), seed, tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(1300, 1372))
-def test_fp64_gradients_of_zones_equal_autograd(seed, tmp_path):
+def zoned_grid(seed):
     grid = random_grid(seed, [g for g in GRIDS if g[1] > 1])
     with_zones(grid[-1], seed)
-    assert_fp64_gradients_equal_autograd(grid, seed, tmp_path)
+    return grid
+
+
+@pytest.mark.parametrize("seed", range(1300, 1372))
+def test_fp64_gradients_of_zones_equal_autograd(seed, tmp_path):
+    assert_fp64_gradients_equal_autograd(zoned_grid(seed), seed, tmp_path)
 
 
 def with_zones(plan, seed):
@@ -216,6 +220,42 @@ def test_fp64_gradients_of_a_spread_vocabulary_equal_autograd(seed, stages_per_r
     family, sizes, sequences, plan = with_stages_per_rank(grid, stages_per_rank)
     plan["spread_vocabulary"] = True
     assert_fp64_gradients_equal_autograd((family, sizes, sequences, plan), seed, tmp_path)
+
+
+def staged_grid(seed):
+    """Two stages on each rank, every second time with the vocabulary spread over all ranks."""
+    case = with_stages_per_rank(random_grid(seed, [g for g in GRIDS if g[0] > 1]), 2)
+    case[-1]["spread_vocabulary"] = seed % 2 == 1
+    return case
+
+
+def with_windows(case, seed):
+    """The case with a window: of one key, shorter and longer than slices, longer than all documents;
+    Mistral has it in all layers, Qwen in some."""
+    family, sizes, sequences, plan = case
+    r = random.Random(seed)
+    if family == "llama":  # has none
+        family = "mistral"
+        del sizes["attention_bias"], sizes["mlp_bias"]
+    sizes["sliding_window"] = r.choice([1, 2, r.randint(3, 16), r.randint(17, 100), r.randint(101, 250), 500])
+    if family == "mistral":
+        return family, sizes, sequences, plan
+    layers = sizes["num_hidden_layers"]
+    sizes["use_sliding_window"] = True
+    sizes["max_window_layers"] = r.randrange(layers)
+    if r.random() < 0.5:
+        sizes["layer_types"] = [r.choice(["full_attention", "sliding_attention"]) for _ in range(layers)]
+        sizes["layer_types"][r.randrange(layers)] = "sliding_attention"
+    return family, sizes, sequences, plan
+
+
+WINDOWED = dict(cuts=random_case, grid=random_grid, zones=zoned_grid, stages=staged_grid)
+
+
+@pytest.mark.parametrize("way", WINDOWED)
+@pytest.mark.parametrize("seed", range(1400, 1440))
+def test_fp64_gradients_within_windows_equal_autograd(seed, way, tmp_path):
+    assert_fp64_gradients_equal_autograd(with_windows(WINDOWED[way](seed), seed), seed, tmp_path)
 
 
 UNCUT = (1201, 1206)  # seeds of one replica whose documents stay whole: nothing to exchange
