@@ -19,18 +19,17 @@ DocumentReader::DocumentReader(std::filesystem::path prefix, const Decoder& shap
     : prefix_(std::move(prefix)),
       model_(std::move(model)),
       vocab_size_(shape.vocab_size),
-      dataset_(IndexedDataset::open(prefix_)) {}
+      documents_(Documents::open(prefix_)) {}
 
 StepTokens DocumentReader::read(std::span<const DocumentSequence> sequences) const {
-  std::vector<std::vector<std::int64_t>> tokens;
+  std::vector<SequenceTokens> all;
   for (const DocumentSequence& sequence : sequences) {
-    auto& read = tokens.emplace_back(static_cast<std::size_t>(sequence.length.count()));
-    dataset_.copy_tokens(sequence.document, sequence.begin, read);
-    const auto largest = std::ranges::max_element(read);
+    const auto& tokens = all.emplace_back(documents_.read(sequence)).tokens;
+    const auto largest = std::ranges::max_element(tokens);
     require_in_vocabulary(
-        {*largest, sequence.document, sequence.begin.count() + (largest - read.begin())});
+        {*largest, sequence.document, sequence.begin.count() + (largest - tokens.begin())});
   }
-  return make_step_tokens(tokens, vocab_size_);
+  return make_step_tokens(all, vocab_size_);
 }
 
 void DocumentReader::require_in_vocabulary(const TokenRange& range) const {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <span>
 
-#include "slimpack/data/indexed_dataset.h"
+#include "slimpack/data/documents.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/data/token_range.h"
 #include "slimpack/packflow/step/stage_step.h"
@@ -19,14 +19,15 @@ namespace slimpack {
 /// Thread-safe.
 class DocumentReader {
  public:
-  /// `model` is the file that `shape` came from. Throws InvalidInput as IndexedDataset::open.
+  /// `model` is the file that `shape` came from. Throws InvalidInput as Documents::open.
   DocumentReader(std::filesystem::path prefix, const Decoder& shape, std::filesystem::path model);
 
-  [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
+  [[nodiscard]] const Documents& documents() const { return documents_; }
+  [[nodiscard]] const IndexedDataset& dataset() const { return documents_.dataset(); }
 
-  /// The tokens of these sequences. Throws InvalidInput naming dataset, document, position and
-  /// token if the model does not know a token: a dataset may change after check_tokens, or another
-  /// machine may have another copy.
+  /// The tokens of these sequences with their targets. Throws InvalidInput naming dataset,
+  /// document, position and token if the model does not know a token: a dataset may change after
+  /// check_tokens, or another machine may have another copy.
   [[nodiscard]] StepTokens read(std::span<const DocumentSequence> sequences) const;
 
   /// Throws InvalidInput as read() if the model does not know one of the extremes.
@@ -38,7 +39,7 @@ class DocumentReader {
   std::filesystem::path prefix_;
   std::filesystem::path model_;
   std::int64_t vocab_size_;
-  IndexedDataset dataset_;
+  Documents documents_;
 };
 
 }  // namespace slimpack

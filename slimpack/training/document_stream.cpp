@@ -1,6 +1,6 @@
 #include "slimpack/training/document_stream.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "slimpack/base/checksum.h"
@@ -9,8 +9,9 @@
 
 namespace slimpack {
 
-std::string checksum_of_documents(std::span<const DocumentSequence> sequences) {
-  std::vector<std::uint64_t> numbers;
+std::string checksum_of_documents(std::span<const DocumentSequence> sequences,
+                                  std::int64_t targets) {
+  std::vector<std::uint64_t> numbers{static_cast<std::uint64_t>(targets)};
   for (const DocumentSequence& s : sequences)
     for (const auto number :
          {static_cast<std::int64_t>(s.document), s.begin.count(), s.length.count()})
@@ -20,17 +21,26 @@ std::string checksum_of_documents(std::span<const DocumentSequence> sequences) {
 
 namespace {
 
+/// Reads as far as the first target.
+bool has_target(const Documents& documents, const SequenceRule& rule) {
+  for (std::size_t d = 0; d < documents.dataset().documents(); ++d) {
+    const Tokens length = documents.dataset().length(d);
+    for (std::int64_t k = 0; k < sequence_count(length, rule); ++k)
+      if (count_of(documents.targets(sequence_of(d, length, k, rule))) > 0) return true;
+  }
+  return false;
+}
+
 void require_targets(const DocumentReader& reader, const DataConfig& data) {
   if (data.context < Tokens(2))
     invalid_input(
         "data.context is {}, so no token has one before it that predicts it; set it to 2 or more",
         data.context.count());
-  const std::vector<Tokens> lengths = reader.dataset().lengths();
-  if (std::ranges::none_of(lengths, [](Tokens length) { return length >= Tokens(2); }))
+  if (!has_target(reader.documents(), configured_sequences(data)))
     invalid_input(
-        "data.prefix is '{}', whose {} documents have less than two tokens each, so no token is "
-        "predicted; build the dataset from longer documents",
-        data.prefix.string(), lengths.size());
+        "data.prefix is '{}', whose {} documents have no target: no token that another one before "
+        "it predicts; build the dataset from longer documents",
+        data.prefix.string(), reader.dataset().documents());
 }
 
 /// The sampler's options, once it is known that there is something to train on.

@@ -20,23 +20,25 @@ struct StepBatch {
   std::vector<DocumentSequence> sequences;  ///< by SequenceId
   StepTokens tokens;
   SamplerCursor cursor;  ///< right after these sequences
-  /// Sequences that were drawn before these and left out: steps in which no token is predicted.
+  /// Sequences that were drawn before these and left out: steps without a target.
   std::int64_t left_out = 0;
 };
 
-/// A checksum of the documents' numbers and of the token ranges in them.
-[[nodiscard]] std::string checksum_of_documents(std::span<const DocumentSequence> sequences);
+/// A checksum of the documents' numbers, of the token ranges in them and of how many targets these
+/// have.
+[[nodiscard]] std::string checksum_of_documents(std::span<const DocumentSequence> sequences,
+                                                std::int64_t targets);
 
 /// Draws steps from a dataset and reads their tokens. One thread at a time may use it; any thread
 /// may use its reader.
 class DocumentStream {
  public:
-  /// Begins at `from`. Throws InvalidInput as Sampler, and for data in which no token is predicted.
+  /// Begins at `from`. Throws InvalidInput as Sampler, and for data without a target.
   DocumentStream(DocumentReader reader, const DataConfig& data, const SamplerCursor& from);
 
   [[nodiscard]] const DocumentReader& reader() const { return reader_; }
 
-  /// Draws the next step in which a token is predicted. Throws InvalidInput as
+  /// Draws the next step that has a target. Throws InvalidInput as
   /// DocumentReader::read.
   [[nodiscard]] StepBatch next();
   /// The step that next() will return.

@@ -17,15 +17,16 @@ Evaluation::Evaluation(const RunConfig& config, const Decoder& shape, const Step
       reader_.dataset().lengths(), configured_sequences(config.data), config.evaluation.tokens);
   documents_ = document_count(sequences);
   for (auto& batch : in_batches(sequences, config.data.step_tokens)) {
-    targets_ += reader_.read(batch).targets;
-    RatedPlan planned =
-        plan_together(agreement, planner, batch, "evaluation", &StepPlanner::plan_evaluation);
+    const std::int64_t targets = reader_.read(batch).targets;
+    targets_ += targets;
+    RatedPlan planned = plan_together(agreement, planner, batch, targets, "evaluation",
+                                      &StepPlanner::plan_evaluation);
     batches_.push_back({std::move(batch), std::move(planned)});
   }
   if (targets_ == 0)
     invalid_input(
-        "evaluation.tokens is {}, within which '{}' has no sequence of two tokens; raise it or "
-        "build the dataset from other files",
+        "evaluation.tokens is {}, within which '{}' has no target; raise it or build the dataset "
+        "from other files",
         config.evaluation.tokens.count(), config.evaluation.prefix.string());
 }
 

@@ -50,13 +50,14 @@ std::string checksum_of_all(const Range& values) {
 }  // namespace
 
 RunSettings run_settings(const RunConfig& config, const Decoder& shape,
-                         const std::vector<Tokens>& lengths) {
+                         const Documents& documents) {
   RunSettings settings;
   for (const ConfigField& field : config_fields())
     if (changes_the_result(field))
       settings[fmt::format("{}.{}", field.section, field.key)] = field.print(config);
   const std::string model = decoder_to_json(shape, hugging_face_name(Dtype::kFp32));
   settings["model.config"] = fmt::format("a model with checksum {}", checksum_of_all(model));
+  const std::vector<Tokens> lengths = documents.dataset().lengths();
   settings["data.prefix"] = fmt::format("{} documents, lengths with checksum {}", lengths.size(),
                                         checksum_of_all(lengths));
   return settings;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/data/documents.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/plan/plan.h"
@@ -23,9 +24,9 @@ class JsonFields;
 /// limits that only end a run. data.prefix and model.config are described by their content.
 using RunSettings = std::map<std::string, std::string>;
 
-/// The settings of this run. `lengths`: of the dataset's documents.
+/// The settings of this run, which trains on these documents.
 [[nodiscard]] RunSettings run_settings(const RunConfig& config, const Decoder& shape,
-                                       const std::vector<Tokens>& lengths);
+                                       const Documents& documents);
 
 struct RunState {
   RunSettings settings;

@@ -30,8 +30,8 @@ RatedPlan received(std::string_view message, const StepPlanner& planner,
 }  // namespace
 
 RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
-                        std::span<const DocumentSequence> sequences, std::string_view what,
-                        const MakePlan& make) {
+                        std::span<const DocumentSequence> sequences, std::int64_t targets,
+                        std::string_view what, const MakePlan& make) {
   const auto plan = [&] { return make(planner, lengths_of(sequences)); };
   if (agreement.alone()) return plan();
   std::future<RatedPlan> making;
@@ -42,7 +42,7 @@ RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planne
   };
   RatedPlan planned;
   const std::optional<std::string> message = agreement.agree(what, ready, [&] {
-    ProcessMessage own{Kind::kReady, checksum_of_documents(sequences), ""};
+    ProcessMessage own{Kind::kReady, checksum_of_documents(sequences, targets), ""};
     if (making.valid()) {
       planned = making.get();
       own.content = plan_message(planned.plan, planned.lowered);
@@ -97,7 +97,7 @@ std::optional<ReadyStep> StepMaker::take(std::string_view what,
     step = std::move(made.step);
     step.waited = monotonic_now() - start;
     if (out_of_time()) return {Kind::kOutOfTime};
-    return {Kind::kReady, checksum_of_documents(step.batch.sequences),
+    return {Kind::kReady, checksum_of_documents(step.batch.sequences, step.batch.tokens.targets),
             std::move(made.plan_message)};
   });
   if (!message) return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<ReadyStep> StepMaker::take(std::string_view what,
 ReadyStep StepMaker::again(StepBatch batch, PlannerKind kind) const {
   const Nanos start = monotonic_now();
   RatedPlan planned =
-      plan_together(agreement_, planner_, batch.sequences, "last step again",
+      plan_together(agreement_, planner_, batch.sequences, batch.tokens.targets, "last step again",
                     [kind, this](const StepPlanner& planner, const SequenceLengths& lengths) {
                       return planner.plan(lengths, kind, speeds_);
                     });

@@ -1,6 +1,7 @@
 // Draws and plans the steps of a run. The first process of a job plans and hands its plans over.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -30,11 +31,12 @@ using MakePlan = std::function<RatedPlan(const StepPlanner&, const SequenceLengt
 
 /// The plan that `make` makes for these sequences. Only the first process runs `make`; the others
 /// get its plan and lowered schedules, and no other field. If `make` throws, all processes throw.
-/// Throws InvalidInput if another process has other sequences; throws HandoverFailed. Messages
-/// begin with `what`, such as "step 3".
+/// Throws InvalidInput if another process has other sequences or another number of targets; throws
+/// HandoverFailed. Messages begin with `what`, such as "step 3".
 [[nodiscard]] RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
                                       std::span<const DocumentSequence> sequences,
-                                      std::string_view what, const MakePlan& make);
+                                      std::int64_t targets, std::string_view what,
+                                      const MakePlan& make);
 
 /// A step that is ready to run.
 struct ReadyStep {

@@ -155,7 +155,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
   const Decoder shape = checked_shape(config_);
   DocumentReader reader(config_.data.prefix, shape, config_.model.config);
   const std::optional<RunState> saved = saved_state(start);
-  origin_ = origin_of(run_settings(config_, shape, reader.dataset().lengths()), saved, start);
+  origin_ = origin_of(run_settings(config_, shape, reader.documents()), saved, start);
   if (saved) {
     progress_.tokens = saved->tokens;
     progress_.evaluated_steps = saved->evaluated_steps;
@@ -203,10 +203,10 @@ std::optional<CompletedStep> TrainingRun::next() {
     return std::nullopt;
   }
   if (ready->batch.left_out > 0 && agreement_.first())
-    listener_.note("",
-                   fmt::format("warning: {} sequences of one token before step {} are left out: "
-                               "no token of their steps is predicted",
-                               ready->batch.left_out, progress_.steps + 1));
+    listener_.note(
+        "", fmt::format("warning: {} sequences before step {} are left out: no token of their "
+                        "steps is a target",
+                        ready->batch.left_out, progress_.steps + 1));
   RunProgress after = progress_;
   ++after.steps;
   after.tokens += total_tokens(lengths_of(ready->batch.sequences));

@@ -33,14 +33,15 @@ TEST(DocumentStream, GoesOnWhereABatchSaysThatItEnded) {
   EXPECT_EQ(stream_of(config, after_one).next().sequences, whole.next().sequences);
 }
 
-TEST(ChecksumOfDocuments, DependsOnDocumentsTheirOrderAndTheirRanges) {
+TEST(ChecksumOfDocuments, DependsOnDocumentsTheirOrderTheirRangesAndTheirTargets) {
   using Sequences = std::vector<DocumentSequence>;
   const Sequences two{{0, Tokens(0), Tokens(9)}, {1, Tokens(0), Tokens(9)}};
-  EXPECT_EQ(checksum_of_documents(two), checksum_of_documents(Sequences(two)));
+  EXPECT_EQ(checksum_of_documents(two, 16), checksum_of_documents(Sequences(two), 16));
   for (const Sequences& other :
        {Sequences{two[1], two[0]}, Sequences{two[0]}, Sequences{two[0], {1, Tokens(1), Tokens(9)}},
         Sequences{two[0], {1, Tokens(0), Tokens(8)}}})
-    EXPECT_NE(checksum_of_documents(other), checksum_of_documents(two));
+    EXPECT_NE(checksum_of_documents(other, 16), checksum_of_documents(two, 16));
+  EXPECT_NE(checksum_of_documents(two, 15), checksum_of_documents(two, 16));
 }
 
 }  // namespace

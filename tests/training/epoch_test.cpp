@@ -8,6 +8,7 @@
 #include "slimpack/base/json_fields.h"
 #include "slimpack/data/indexed_dataset_writer.h"
 #include "slimpack/data/sampler.h"
+#include "slimpack/packflow/kernels/cross_entropy.h"
 #include "slimpack/training/document_reader.h"
 #include "tests/support/temp_folder.h"
 
@@ -71,12 +72,16 @@ RC_GTEST_PROP(Epoch, TrainsEveryTokenOfEveryDocumentExactlyOnceAlsoOverAResume, 
             *rc::gen::inRange(1, 5));
   const StepTokens read = reader.read(epoch);
   std::int64_t targets = 0;
-  for (const at::Tensor& sequence_L : read.by_sequence) {
-    RC_ASSERT(sequence_L.numel() <= context);
-    for (std::int64_t i = 0; i < sequence_L.numel(); ++i) {
-      const auto token = static_cast<std::size_t>(sequence_L.const_data_ptr<std::int64_t>()[i]);
-      ++as_input[token];
-      if (i > 0) ++as_target[token], ++targets;
+  for (const auto& [tokens_L, targets_L] : read.by_sequence) {
+    RC_ASSERT(tokens_L.numel() <= context);
+    RC_ASSERT(targets_L.numel() == tokens_L.numel());
+    for (std::int64_t i = 0; i < tokens_L.numel(); ++i) {
+      const std::int64_t token = tokens_L.const_data_ptr<std::int64_t>()[i];
+      const std::int64_t target = targets_L.const_data_ptr<std::int64_t>()[i];
+      ++as_input[static_cast<std::size_t>(token)];
+      if (target == kNoTarget) continue;
+      RC_ASSERT(target == token + 1);
+      ++as_target[static_cast<std::size_t>(target)], ++targets;
     }
   }
   RC_ASSERT(as_input == std::vector<int>(as_input.size(), 1));

@@ -269,7 +269,7 @@ TEST(Train, RefusesDataInWhichNoTokenIsPredicted) {
   ones.commit();
   expect_invalid_input(
       [&] { (void)told.run(small.config({"data.prefix=" + (small.folder / "ones").string()})); },
-      {"ones", "19 documents have less than two tokens"});
+      {"ones", "19 documents have no target"});
   EXPECT_TRUE(told.steps.empty());
 }
 
@@ -292,7 +292,8 @@ TEST(Train, LeavesOutStepsInWhichNoTokenIsPredicted) {
     EXPECT_EQ(step.tokens, Tokens(3));
   }
   EXPECT_TRUE(std::ranges::any_of(told.lines, [](const std::string& line) {
-    return line.starts_with("warning: ") && line.find("no token of their steps") != line.npos;
+    return line.starts_with("warning: ") &&
+           line.find("no token of their steps is a target") != line.npos;
   }));
 }
 

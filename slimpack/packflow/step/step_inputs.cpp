@@ -29,8 +29,8 @@ PackInputs inputs_of(const InputReader& reader, const MicroPack& pack, const Ste
   PackInputs inputs{
       pack, {}, {}, pack_runs(held.in_attention(), reader.like, reader.attention, alone),
       {},   {}, {}, {}};
-  if (reader.embeds) inputs.tokens_T = tokens_of(tokens, held, 0);
-  if (reader.heads) inputs.targets_T = tokens_of(tokens, held, 1);
+  if (reader.embeds) inputs.tokens_T = tokens_of(tokens, held);
+  if (reader.heads) inputs.targets_T = targets_of(tokens, held);
   if (holder.tensor > 1)
     inputs.by_tensor_rank.emplace(rows_by_tensor_rank(pack, holder.replica, holder.tensor));
   if (reader.spread_over > 0) add_spread_rows(reader, inputs);
