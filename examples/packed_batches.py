@@ -47,7 +47,8 @@ class Documents(torch.utils.data.Dataset):
         return len(self.kept)
 
     def __getitem__(self, index):
-        return {"input_ids": torch.tensor(self.dataset[int(self.kept[index])], dtype=torch.int64)}
+        document = self.dataset.read(int(self.kept[index]), 0, int(self.lengths[index]))
+        return {"input_ids": torch.tensor(document.tokens), "labels": torch.tensor(document.labels)}
 
 
 def target_count(batches):

@@ -90,11 +90,11 @@ def main():
     stage = stage_of(options.model, layer_begin, rank % options.stages, DTYPES[options.dtype])
     engine = pipeline.Engine(stage, shard_replicas=options.shard)
     optimizer = pipeline.WideAdamW(stage.parameters(), lr=options.learning_rate)
-    steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: dataset[d][begin:end])
+    steps = pipeline.PlannedSteps(engine, job, sampler, dataset.read)
     held_out = None
     if options.held_out:
         others = slimpack.IndexedDataset.open(options.held_out)
-        held_out = others.lengths(), lambda d, begin, end: others[d][begin:end]
+        held_out = others.lengths(), others.read
     trainer = pipeline.Trainer(engine, optimizer, steps, options.output, resume=options.resume,
                                held_out=held_out)
     trainer.train(options.steps)

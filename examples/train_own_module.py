@@ -105,7 +105,7 @@ def main():
     stage = pipeline.Stage.from_model(OwnModel(OwnConfig()), job.stages_for(sampler.peek()),
                                       dist.get_rank())
     engine = pipeline.Engine(stage)
-    steps = pipeline.PlannedSteps(engine, job, sampler, lambda d, begin, end: data[d][begin:end])
+    steps = pipeline.PlannedSteps(engine, job, sampler, data.read)
     optimizer = torch.optim.AdamW(stage.parameters(), lr=1e-3)
     pipeline.Trainer(engine, optimizer, steps, output).train(10)
 

@@ -8,7 +8,7 @@
 #include "python/native/columns.h"
 #include "python/native/views.h"
 #include "slimpack/base/error.h"
-#include "slimpack/data/indexed_dataset.h"
+#include "slimpack/data/documents.h"
 #include "slimpack/data/lengths.h"
 #include "slimpack/data/sequences.h"
 
@@ -18,15 +18,37 @@ using namespace nb::literals;
 namespace slimpack {
 namespace {
 
-void require_document(const IndexedDataset& dataset, std::int64_t document) {
-  if (document < 0 || document >= static_cast<std::int64_t>(dataset.documents()))
-    throw nb::index_error(fmt::format("document {} of {}", document, dataset.documents()).c_str());
+/// Label of a token that is no target, as torch's losses have it.
+constexpr std::int64_t kIgnored = -100;
+
+std::size_t require_document(const Documents& documents, std::int64_t document) {
+  const std::size_t count = documents.dataset().documents();
+  if (document < 0 || document >= static_cast<std::int64_t>(count))
+    throw nb::index_error(fmt::format("document {} of {}", document, count).c_str());
+  return static_cast<std::size_t>(document);
 }
 
-View<std::int32_t> document_tokens(const IndexedDataset& dataset, std::int64_t document) {
-  require_document(dataset, document);
-  const auto d = static_cast<std::size_t>(document);
+View<std::int32_t> document_tokens(const Documents& documents, std::int64_t document) {
+  const IndexedDataset& dataset = documents.dataset();
+  const std::size_t d = require_document(documents, document);
   return owning_view<std::int32_t>(dataset.tokens(d, dataset.length(d)));
+}
+
+/// A slimpack.LabelledTokens.
+nb::object labelled_tokens(const Documents& documents, std::int64_t document, std::int64_t begin,
+                           std::int64_t end) {
+  const std::size_t d = require_document(documents, document);
+  const std::int64_t length = documents.dataset().length(d).count();
+  if (begin < 0 || begin > end || end > length)
+    throw nb::index_error(
+        fmt::format("tokens {} to {} of document {} of {}", begin, end, document, length).c_str());
+  SequenceTokens read = documents.read({d, Tokens(begin), Tokens(end - begin)});
+  std::vector<std::int64_t> labels = read.tokens;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (read.targets[i] == 0) labels[i] = kIgnored;
+  return nb::module_::import_("slimpack.labelled")
+      .attr("LabelledTokens")(owning_view<std::int64_t>(std::move(read.tokens)),
+                              owning_view<std::int64_t>(std::move(labels)));
 }
 
 }  // namespace
@@ -51,14 +73,18 @@ void bind_data(nb::module_& m) {
       },
       "lengths"_a, "context"_a, "Lengths of consecutive sequences of at most context tokens.");
 
-  nb::class_<IndexedDataset>(m, "IndexedDataset", "A Megatron dataset: PREFIX.bin and PREFIX.idx.")
-      .def_static("open", &IndexedDataset::open, "prefix"_a)
-      .def("__len__", &IndexedDataset::documents)
+  nb::class_<Documents>(m, "IndexedDataset", "A Megatron dataset: PREFIX.bin and PREFIX.idx.")
+      .def_static("open", &Documents::open, "prefix"_a)
+      .def("__len__", [](const Documents& documents) { return documents.dataset().documents(); })
       .def("__getitem__", &document_tokens, "document"_a, "The tokens of a document.")
+      .def("read", &labelled_tokens, "document"_a, "begin"_a, "end"_a,
+           nb::sig("def read(self, document: int, begin: int, end: int) -> "
+                   "slimpack.labelled.LabelledTokens"),
+           "Tokens begin to end of a document that train as one sequence, with their labels.")
       .def(
           "lengths",
-          [](const IndexedDataset& dataset) {
-            return owning_view<std::int64_t>(dataset.lengths());
+          [](const Documents& documents) {
+            return owning_view<std::int64_t>(documents.dataset().lengths());
           },
           "Tokens of every document, in order.");
 }

@@ -28,6 +28,7 @@ from slimpack.comparison import Comparison
 from slimpack.fit import Fit
 from slimpack.generation import Generation, Generator, generate
 from slimpack.job import Job, compare, fit, layout, plan, sweep
+from slimpack.labelled import LabelledTokens
 from slimpack.lengths import length_statistics, read_lengths, split_documents
 from slimpack.runtime import train
 from slimpack.search import Layouts, Sweep
@@ -43,6 +44,7 @@ __all__ = [
     "Instruction",
     "InvalidInput",
     "Job",
+    "LabelledTokens",
     "Layouts",
     "MicroPack",
     "Operation",

@@ -8,6 +8,7 @@ import numpy
 from numpy.typing import NDArray
 
 from slimpack import InvalidInput as InvalidInput
+import slimpack.labelled
 
 
 version: str = '0.1.0'
@@ -96,6 +97,11 @@ class IndexedDataset:
 
     def __getitem__(self, document: int) -> Annotated[NDArray[numpy.int32], dict(shape=(None,), writable=False)]:
         """The tokens of a document."""
+
+    def read(self, document: int, begin: int, end: int) -> slimpack.labelled.LabelledTokens:
+        """
+        Tokens begin to end of a document that train as one sequence, with their labels.
+        """
 
     def lengths(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
         """Tokens of every document, in order."""

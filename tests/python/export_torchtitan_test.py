@@ -214,3 +214,13 @@ def test_the_trainer_builds_it():
 def test_bad_input_is_refused(make, message):
     with pytest.raises(slimpack.InvalidInput, match=message):
         make()
+
+
+def test_labels_of_documents_come_along():
+    tokens = np.arange(1, 11)
+    labels = np.where(np.isin(tokens, [1, 3, 4, 7]), tokens, IGNORED)
+    one = SlimPackDataLoader([slimpack.LabelledTokens(tokens, labels)], 32, context=6, repeat=False)
+    row, = one.rows()
+    of_token = dict(zip(row.input_ids.tolist(), row.labels.tolist(), strict=True))
+    # Sequences of the tokens 1 to 6 and 7 to 10: nothing predicts 1 and 7.
+    assert {token: label for token, label in of_token.items() if label != IGNORED} == {2: 3, 3: 4}

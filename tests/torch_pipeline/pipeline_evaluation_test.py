@@ -97,5 +97,4 @@ def test_documents_without_a_target_are_refused(tmp_path):
     (failed, (kind, text, _)), = outcomes(1, train, tmp_path, 1, 1, False,
                                           {"held_out": [[5], [], [7]]})
     assert failed and kind == "InvalidInput"
-    assert text == ("held_out has no sequence of two tokens, so there is no loss; give other "
-                    "documents")
+    assert text == "held_out has no target, so there is no loss; give other documents"

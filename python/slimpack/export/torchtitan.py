@@ -2,7 +2,7 @@
 
     trainer_config.dataloader = SlimPackDataLoader.Config(documents, micro_batches=8, cost=job)
 
-`documents` is a slimpack.IndexedDataset, or any sequence of arrays of tokens.
+`documents` is a slimpack.IndexedDataset, or any sequence of arrays of tokens or of LabelledTokens.
 """
 
 import dataclasses
@@ -14,9 +14,10 @@ import torch
 
 from slimpack import InvalidInput
 from slimpack.balancing import require_positive
+from slimpack.labelled import IGNORED, LabelledTokens, labels_of, tokens_of
 from slimpack.lengths import as_lengths
 from slimpack.torch import SlimPackSampler
-from slimpack.torch.collator import IGNORED
+from slimpack.torch.targets import targets_of
 
 VERSION = 1
 
@@ -25,7 +26,7 @@ class Row(NamedTuple):
     """The tokens of a batch, as torchtitan's TextSequence: int64 arrays of one length."""
 
     input_ids: np.ndarray
-    labels: np.ndarray  # the token that follows; -100 behind a sequence's last one
+    labels: np.ndarray  # the token that follows; -100 where that is no target
     positions: np.ndarray  # 0 starts a sequence
 
 
@@ -36,7 +37,7 @@ class SlimPackDataLoader:
     """A loader that keeps the promises of torchtitan's BaseDataLoader, over whole sequences that
     SlimPackSampler balances.
 
-    documents: tokens of every document. Longer ones than the context become several sequences.
+    documents: tokens of every document, or LabelledTokens. Longer ones than the context become several sequences.
     max_tokens: tokens of a batch. Fewer are padded, as torchtitan's collator does.
     dp_world_size, dp_rank: of the data-parallel group.
     rows: batches have the shape [rows, max_tokens], as torchtitan's release 0.3.0 takes them; by
@@ -127,11 +128,20 @@ class SlimPackDataLoader:
     def _row(self, batch):
         if not batch:
             return _EMPTY
-        tokens = [np.asarray(self.documents[int(self._document[i])], dtype=np.int64)
-                  [self._begin[i]:self._end[i]] for i in batch]
-        labels = [np.append(of_one[1:], IGNORED) for of_one in tokens]
-        positions = [np.arange(len(of_one)) for of_one in tokens]
-        return Row(*map(np.concatenate, (tokens, labels, positions)))
+        sequences = [self._sequence(int(self._document[i]), int(self._begin[i]), int(self._end[i]))
+                     for i in batch]
+        return Row(np.concatenate([of_one.tokens for of_one in sequences]),
+                   np.concatenate([targets_of(of_one) for of_one in sequences]),
+                   np.concatenate([np.arange(len(of_one)) for of_one in sequences]))
+
+    def _sequence(self, document, begin, end):
+        """LabelledTokens of tensors."""
+        if hasattr(self.documents, "read"):
+            found = self.documents.read(document, begin, end)
+        else:
+            found = self.documents[document][begin:end]
+        return LabelledTokens(*(torch.from_numpy(np.array(part, dtype=np.int64))
+                                for part in (tokens_of(found), labels_of(found))))
 
     def state_dict(self):
         """Batches that were handed out are done."""

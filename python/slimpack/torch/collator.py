@@ -3,8 +3,8 @@
 import torch
 
 from slimpack import InvalidInput
+from slimpack.labelled import IGNORED
 
-IGNORED = -100  # label of a token that no loss is computed for
 LOSS_MASKS = ("completion_mask", "assistant_masks")  # 0: no loss, as TRL reads them
 
 

@@ -3,7 +3,8 @@
 import torch
 
 from slimpack import InvalidInput
-from slimpack.torch.collator import IGNORED, PackedCollator
+from slimpack.labelled import IGNORED
+from slimpack.torch.collator import PackedCollator
 from slimpack.torch.sampler import SlimPackSampler
 
 

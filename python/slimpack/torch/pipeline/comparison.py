@@ -8,8 +8,8 @@ import torch
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from slimpack.torch.collator import IGNORED
-from slimpack.torch.pipeline.loss import targets_of
+from slimpack.labelled import IGNORED, tokens_of
+from slimpack.torch.targets import count_of, targets_of
 
 _FLOOR = 1e-5  # of the model's largest gradient: some gradients are 0 but for rounding
 
@@ -53,15 +53,14 @@ def _wide(value):
     return torch.float64 if value is torch.float32 else value
 
 
-def plain_step(model, documents, labels=None):
+def plain_step(model, documents):
     """Adds the gradients of a step's mean loss over its targets to a whole model's parameters.
-    Returns the loss."""
-    targets_of_all = [targets_of(tokens, None if labels is None else labels[i])
-                      for i, tokens in enumerate(documents)]
-    count = max(sum(int((targets != IGNORED).sum()) for targets in targets_of_all), 1)
+    documents: tensors of token ids, or LabelledTokens of tensors. Returns the loss."""
+    targets_of_all = [targets_of(document) for document in documents]
+    count = max(sum(map(count_of, targets_of_all)), 1)
     loss = 0.0
-    for tokens, targets in zip(documents, targets_of_all, strict=True):
-        logits_TV = model(input_ids=tokens[None], use_cache=False).logits[0]
+    for document, targets in zip(documents, targets_of_all, strict=True):
+        logits_TV = model(input_ids=tokens_of(document)[None], use_cache=False).logits[0]
         if logits_TV.dtype != torch.float64:
             logits_TV = logits_TV.float()
         summed = functional.cross_entropy(logits_TV, targets, ignore_index=IGNORED,

@@ -3,8 +3,8 @@
 import torch
 
 from slimpack import InvalidInput
-from slimpack.torch.collator import IGNORED
-from slimpack.torch.pipeline.loss import targets_of
+from slimpack.labelled import IGNORED, LabelledTokens, labels_of, tokens_of
+from slimpack.torch.targets import count_of, targets_of
 
 
 class Documents:
@@ -15,45 +15,49 @@ class Documents:
     model.
     """
 
-    def __init__(self, plan, sequences, tokens, labels, stage):
+    def __init__(self, plan, sequences, documents, labels, stage):
         self.tokens, self.targets = {}, {}
         device, vocabulary = stage.device, stage.model.config.get_text_config().vocab_size
         for sequence in map(int, sequences):
-            ids = _tensor(tokens, sequence, "documents")
+            document = _entry(documents, sequence, "documents")
+            ids = _tensor(tokens_of(document), f"documents[{sequence}]")
             if ids.shape != (plan.lengths[sequence],):
                 raise InvalidInput(
                     f"documents[{sequence}] has shape {list(ids.shape)}, the plan has "
                     f"{plan.lengths[sequence]} tokens; give the documents that the step was "
                     "planned for")
             _require_known(ids, vocabulary, f"documents[{sequence}]")
-            of = None if labels is None else _tensor(labels, sequence, "labels")
-            if of is not None and of.shape != ids.shape:
+            given = labels_of(document) if labels is None else _entry(labels, sequence, "labels")
+            of = _tensor(given, f"labels[{sequence}]")
+            if of.shape != ids.shape:
                 raise InvalidInput(
                     f"labels[{sequence}] has shape {list(of.shape)}, its document has {len(ids)} "
                     "tokens; give one label for each token")
-            if of is not None:
-                _require_known(of, vocabulary, f"labels[{sequence}]", IGNORED)
+            _require_known(of, vocabulary, f"labels[{sequence}]", IGNORED)
             self.tokens[sequence] = ids.to(device)
-            self.targets[sequence] = targets_of(ids, of).cpu()
+            self.targets[sequence] = targets_of(LabelledTokens(ids, of)).cpu()
 
     def target_count(self):
-        return sum(int((targets != IGNORED).sum()) for targets in self.targets.values())
+        return sum(map(count_of, self.targets.values()))
 
 
-def _tensor(by_sequence, sequence, name):
+def _entry(by_sequence, sequence, name):
     try:
-        given = by_sequence[sequence]
+        return by_sequence[sequence]
     except (IndexError, KeyError):
         raise InvalidInput(
             f"{name} has no entry {sequence}; give every sequence of this rank's replica") from None
+
+
+def _tensor(given, name):
     try:
         ids = torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         reason = str(error).splitlines()[0]
-        raise InvalidInput(f"{name}[{sequence}] is no list of token ids: {reason}") from None
+        raise InvalidInput(f"{name} is no list of token ids: {reason}") from None
     if ids.numel() and (ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex()):
         raise InvalidInput(
-            f"{name}[{sequence}] is of type {ids.dtype}, must be whole numbers; give token ids")
+            f"{name} is of type {ids.dtype}, must be whole numbers; give token ids")
     return ids.to(torch.int64)
 
 

@@ -33,7 +33,7 @@ from slimpack.torch.pipeline.trace import (
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-    """loss: mean over the targets of the whole step, the same on all ranks; NaN without any.
+    """loss: mean over the targets of the whole step, the same on all ranks; 0 without any.
     balance_loss: of
     experts, weighted by its coefficient; 0 = the model has none. targets: how many there are.
     peak_bytes: the most that this rank's stores kept for later passes, in bytes."""
@@ -70,9 +70,10 @@ class Engine:
         replicas.
 
         plan: a slimpack.StepPlan, the same on all ranks.
-        documents: token ids by sequence of the plan; those of this rank's replica suffice, and
-            stages between the first and the last need none.
-        labels: likewise, for each token itself as a target; -100 is none. By default the tokens.
+        documents: by sequence of the plan token ids, or LabelledTokens; those of this rank's replica
+            suffice, and stages between the first and the last need none.
+        labels: likewise, for each token itself as a target; -100 is none. By default those of the
+            documents. Token ids are their own labels.
 
         Raises InvalidInput where the plan or the documents do not fit.
         """
@@ -192,7 +193,7 @@ class Engine:
         losses = torch.stack([step.loss, step.balance_loss])
         groups.sum(losses, "all")
         loss, balance_loss = losses.tolist()
-        return StepResult(loss if targets else math.nan, balance_loss, targets, step.meter.peak)
+        return StepResult(loss, balance_loss, targets, step.meter.peak)
 
     def _run_forward(self, plan, documents, labels):
         of_stage, own, targets = self._begin(plan, documents, labels)
@@ -205,8 +206,7 @@ class Engine:
         self.groups.finish_sending()
         assert step.meter.now == 0, "the last slices use everything that was kept"
         self.groups.sum(step.loss, "all")
-        loss = step.loss.item() if targets else math.nan
-        return StepResult(loss, 0.0, targets, step.meter.peak)
+        return StepResult(step.loss.item(), 0.0, targets, step.meter.peak)
 
     def _agree(self, plan, own):
         """Targets of the step; refuses plans that differ between ranks, on all of them alike."""

@@ -11,7 +11,8 @@ from slimpack.torch.pipeline.steps import Drawn, documents_of
 class HeldOut:
     """Documents in batches of the sampler's step_tokens, as sequences of at most its context.
 
-    documents: token ids of each, or (lengths, read) as StepSampler and PlannedSteps take them.
+    documents: token ids or LabelledTokens of each, or (lengths, read) as StepSampler and PlannedSteps
+    take them.
     Every method is called by all ranks.
     """
 
@@ -21,12 +22,8 @@ class HeldOut:
         self._batches = [Drawn(*columns, cursor=None) for columns in batches]
         self._plans = None
         tokens = sum(int(batch.lengths.sum()) for batch in self._batches)
-        self._targets = tokens - sum(batch.lengths.size for batch in self._batches)
         documents = {document for batch in self._batches for document in batch.documents.tolist()}
         self._counts = {"documents": len(documents), "tokens": tokens}
-        if self._targets == 0:
-            raise InvalidInput(
-                "held_out has no sequence of two tokens, so there is no loss; give other documents")
 
     def plan(self, steps):
         """Plans all batches, once. Raises InvalidInput where one cannot be planned."""
@@ -34,15 +31,18 @@ class HeldOut:
             self._plans = [steps.plan(batch.lengths) for batch in self._batches]
 
     def evaluate(self, engine, before_batch):
-        """(loss, nanoseconds) of an evaluation. REQUIRES: plan."""
-        start, loss = time.monotonic_ns(), 0.0
+        """(loss, nanoseconds) of an evaluation. Raises InvalidInput where no document has a target.
+        REQUIRES: plan."""
+        start, loss, targets = time.monotonic_ns(), 0.0, 0
         for plan, batch in zip(self._plans, self._batches, strict=True):
             before_batch()
             with engine.watch:
                 documents = documents_of(batch, plan, engine, self._read)
             result = engine.evaluate(plan, documents)
-            loss += result.loss * result.targets if result.targets else 0
-        return loss / self._targets, time.monotonic_ns() - start
+            loss, targets = loss + result.loss * result.targets, targets + result.targets
+        if targets == 0:
+            raise InvalidInput("held_out has no target, so there is no loss; give other documents")
+        return loss / targets, time.monotonic_ns() - start
 
     def figures(self, step, loss, nanoseconds):
         """The figures of an evaluation's line in metrics.jsonl. step: steps done before it."""

@@ -1,19 +1,12 @@
-"""Next-token targets of a step, and the loss and its gradient in blocks of tokens."""
+"""The loss of a step and its gradient in blocks of tokens."""
 
 import torch
 
-from slimpack.torch.collator import IGNORED
+from slimpack.labelled import IGNORED
 from slimpack.torch.pipeline.cross_entropy import loss_and_gradient_of
 
 # A GPU needs many rows for products at full speed. 2 ** 29 logits are 1 GiB in bf16.
 LOGITS_AT_ONCE = {"cpu": 1 << 24, "cuda": 1 << 29}
-
-
-def targets_of(tokens, labels=None):
-    """By token of a document the next one, or what `labels` has there; none for the last token."""
-    targets = torch.full_like(tokens, IGNORED)
-    targets[:-1] = (tokens if labels is None else labels)[1:]
-    return targets
 
 
 def loss_and_gradient(stage, hidden_TD, targets_T, divisor):

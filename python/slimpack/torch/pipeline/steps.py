@@ -12,7 +12,9 @@ import torch
 
 from slimpack import InvalidInput, StepPlan, _planner
 from slimpack.balancing import require_positive
+from slimpack.labelled import LabelledTokens
 from slimpack.lengths import as_lengths
+from slimpack.torch.targets import count_of, targets_of
 
 _END = object()  # of an iterator
 
@@ -101,14 +103,16 @@ class PlannedSteps:
     job: a slimpack.Job with this run's stages and replicas; only the first rank's is used. Every
         step is planned for the layers that the engine's stages hold.
     sampler: a StepSampler, the same on all ranks.
-    read: read(document, begin, end) returns token ids. It is called on a thread of its own, on the
-        ranks of the first and the last stage.
+    read: read(document, begin, end) returns token ids, or LabelledTokens where not all are targets,
+        such as IndexedDataset.read. It is called on a thread of its own, on the ranks of the first
+        and the last stage.
     """
 
     def __init__(self, engine, job, sampler, read):
         self.sampler = sampler
         self._engine, self._read_document = engine, read
         self._job = job.with_stages(engine.stage.place.layer_begin)
+        self._left_out = 0  # tokens of the steps left out since the last one with a target
 
     def plan(self, lengths):
         """The StepPlan of some sequences, on all ranks. Raises InvalidInput where there is none."""
@@ -120,36 +124,57 @@ class PlannedSteps:
         """The next `count` PlannedSteps, or fewer where their tokens reach max_tokens before. All
         ranks of the engine go through them together, and may leave off before the end.
 
-        Raises InvalidInput where a step cannot be planned.
+        A step without a target is left out with a warning. Raises InvalidInput where a step cannot be
+        planned, and where no document has a target.
         """
-        last = None
+        last, tokens = None, 0
         with ThreadPoolExecutor(1, "slimpack planner") as planner, \
                 ThreadPoolExecutor(1, "slimpack reader") as reader:
-            steps = self._read(reader, self._handed(planner, self._draw(count, max_tokens)))
             try:
-                while True:
-                    with self._engine.watch:
-                        step = next(steps, None)
-                    if step is None:
-                        return
-                    last = step.drawn.cursor
-                    yield step
+                while count and not (max_tokens and tokens >= max_tokens):  # again for what is left out
+                    draws = self._draw(count, max_tokens and max_tokens - tokens)
+                    for step in self._with_targets(self._read(reader, self._handed(planner, draws))):
+                        last = step.drawn.cursor
+                        tokens, count = tokens + int(step.drawn.lengths.sum()), count - 1
+                        yield step
             finally:
                 if last is not None:
                     self.sampler.go_to(last)  # steps ahead may have been drawn in vain
 
     def _draw(self, count, max_tokens):
-        """The Drawn of `take`. A step in which no token is predicted is left out."""
+        """The Drawn of `take`, if none is left out."""
         tokens = 0
         while count and not (max_tokens and tokens >= max_tokens):
             drawn = self.sampler.next_step()
-            if drawn.lengths.max() < 2:
-                if self._engine.groups.rank == 0:
-                    warnings.warn(f"{len(drawn.lengths)} sequences of one token are left out: no token "
-                                  "of their step is predicted", stacklevel=2)
-                continue
             tokens, count = tokens + int(drawn.lengths.sum()), count - 1
             yield drawn
+
+    def _with_targets(self, steps):
+        """The steps that have a target on some rank, on all ranks."""
+        while True:
+            with self._engine.watch:
+                step = next(steps, None)
+                if step is None:
+                    return
+                targets = self._targets_of(step)
+            if targets:
+                self._left_out = 0
+                yield step
+                continue
+            self._left_out += int(step.drawn.lengths.sum())
+            if self._left_out > 2 * self.sampler.state_dict()["tokens"]:  # all of an epoch
+                raise InvalidInput("no document has a target, so there is nothing to learn; give labels "
+                                   "other than -100")
+            if self._engine.groups.rank == 0:
+                warnings.warn(f"a step is left out: none of its {int(step.drawn.lengths.sum())} tokens is a "
+                              "target", stacklevel=2)
+
+    def _targets_of(self, step):
+        """The targets of a step, on all ranks together."""
+        at_last = self._engine.stage.place.is_last
+        mine = sum(count_of(targets_of(document)) for document in step.documents.values())
+        said = self._engine.groups.gather_numbers([mine if at_last else 0])
+        return sum(count for count, in said)
 
     def _handed(self, planner, draws):
         """PlannedSteps without documents of all draws, on all ranks; while one is used, the first
@@ -196,12 +221,18 @@ def _one_ahead(items):
 
 
 def documents_of(drawn, plan, engine, read):
-    """Token ids by sequence of the engine's replica; stages in the middle need none."""
+    """Token ids or LabelledTokens by sequence of the engine's replica, as tensors; stages in the middle
+    need none."""
     documents, place = {}, engine.stage.place
     if not (place.is_first or place.is_last):
         return documents
     for sequence in map(int, plan.replicas[engine.groups.replica].sequences):
         begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
-        tokens = read(int(drawn.documents[sequence]), begin, begin + length)
-        documents[sequence] = tokens if isinstance(tokens, torch.Tensor) else torch.tensor(tokens)
+        documents[sequence] = _as_tensors(read(int(drawn.documents[sequence]), begin, begin + length))
     return documents
+
+
+def _as_tensors(document):
+    if isinstance(document, LabelledTokens):
+        return LabelledTokens(_as_tensors(document.tokens), _as_tensors(document.labels))
+    return document if isinstance(document, torch.Tensor) else torch.tensor(document)

@@ -39,7 +39,8 @@ class Trainer:
     resume: goes on from the newest sound checkpoint in `output`, where there is one. Without it the
         folder must hold none.
     held_out: documents whose loss is evaluated before the first step and at the end: a list of
-        their token ids, or (lengths, read) as StepSampler and PlannedSteps take them.
+        their token ids or LabelledTokens, or (lengths, read) as StepSampler and PlannedSteps take
+        them.
     evaluate_every: steps between further evaluations; 0 = none.
     on_step, on_evaluation: called on the first rank with a dict, the figures of a line of
         metrics.jsonl; by default one line on stderr.

@@ -1,0 +1,30 @@
+"""Token ids with their labels: what goes from who reads a document to the loss."""
+
+IGNORED = -100  # label of a token that is no target, as torch's losses have it
+
+
+class LabelledTokens:
+    """The token ids of a document, and for each a label: the token itself where it is a target, else
+    -100. A target is predicted by the token before it, so the first token never is one.
+
+    tokens, labels: arrays or tensors of one length. A slice is one, too.
+    """
+
+    def __init__(self, tokens, labels):
+        self.tokens, self.labels = tokens, labels
+
+    def __len__(self):
+        return len(self.tokens)
+
+    def __getitem__(self, part):
+        return LabelledTokens(self.tokens[part], self.labels[part])
+
+
+def tokens_of(document):
+    """The token ids of LabelledTokens, or of a document that is token ids alone."""
+    return document.tokens if isinstance(document, LabelledTokens) else document
+
+
+def labels_of(document):
+    """The labels of LabelledTokens. Token ids alone are their own labels."""
+    return document.labels if isinstance(document, LabelledTokens) else document
