@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/data/build.h"
+#include "slimpack/data/documents.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/lengths.h"
 
@@ -113,19 +115,44 @@ void print_statistics(std::FILE* out, const std::string& name, const LengthStati
   fmt::print(out, "{}\n", folded(note, columns));
 }
 
+/// Says how many tokens the mask counts, and which documents lack a target.
+std::string targets_text(const TargetStatistics& targets, Tokens tokens) {
+  std::string without = "every document has some";
+  if (targets.documents_without == 1)
+    without = fmt::format("document {} has none", *targets.first_without);
+  else if (targets.documents_without > 1)
+    without = fmt::format("{} documents have none, the first is document {}",
+                          grouped(targets.documents_without), *targets.first_without);
+  const double share = static_cast<double>(targets.targets) /
+                       static_cast<double>(std::max<std::int64_t>(tokens.count(), 1));
+  return fmt::format("The mask makes {} of the tokens targets ({}); {}.", human_share(share),
+                     grouped(targets.targets), without);
+}
+
 void inspect(const std::string& prefix, const std::string& lengths_file, const std::string& json) {
   if (prefix.empty() == lengths_file.empty())
     invalid_input(
         "'data inspect' needs either a dataset PREFIX or --lengths FILE, {} given; try "
         "'slimpack data inspect --help'",
         prefix.empty() ? "neither was" : "both were");
+  std::optional<Documents> documents;
+  if (!prefix.empty()) documents.emplace(Documents::open(prefix));
   const std::vector<Tokens> lengths =
-      prefix.empty() ? read_lengths(lengths_file) : IndexedDataset::open(prefix).lengths();
+      documents ? documents->dataset().lengths() : read_lengths(lengths_file);
   if (lengths.empty()) invalid_input("dataset '{}' has no documents; build it again", prefix);
   const LengthStatistics statistics = length_statistics(lengths);
-  if (!json.empty()) write_file(json, to_json(statistics).dump(2) + "\n");
-  print_statistics(report_stream({json}), prefix.empty() ? stream_name(lengths_file) : prefix,
-                   statistics);
+  std::optional<TargetStatistics> targets;  // of a dataset with a mask
+  if (documents && documents->mask() != nullptr) targets = target_statistics(*documents);
+  nlohmann::json figures = to_json(statistics);
+  if (targets) {
+    figures["targets"] = targets->targets;
+    figures["documents_without_targets"] = targets->documents_without;
+  }
+  if (!json.empty()) write_file(json, figures.dump(2) + "\n");
+  std::FILE* const out = report_stream({json});
+  print_statistics(out, prefix.empty() ? stream_name(lengths_file) : prefix, statistics);
+  if (targets)
+    fmt::print(out, "{}\n", folded(targets_text(*targets, statistics.tokens), output_columns(out)));
 }
 
 /// The text of an option that has no variable.

@@ -13,6 +13,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/data/byte_tokens.h"
+#include "slimpack/data/documents.h"
 #include "slimpack/data/indexed_dataset_writer.h"
 
 namespace slimpack {
@@ -36,7 +37,9 @@ class EarlierOutput {
  public:
   explicit EarlierOutput(const fs::path& prefix) {
     if (prefix.empty()) return;
-    for (const fs::path& file : {bin_path(prefix), idx_path(prefix)}) {
+    const fs::path mask = mask_prefix(prefix);
+    for (const fs::path& file :
+         {bin_path(prefix), idx_path(prefix), bin_path(mask), idx_path(mask)}) {
       struct stat status {};
       if (::stat(file.c_str(), &status) != 0) status.st_ino = 0;  // no file has this number
       files_.push_back({file, status.st_dev, status.st_ino});

@@ -39,8 +39,10 @@ void require_targets(const DocumentReader& reader, const DataConfig& data) {
   if (!has_target(reader.documents(), configured_sequences(data)))
     invalid_input(
         "data.prefix is '{}', whose {} documents have no target: no token that another one before "
-        "it predicts; build the dataset from longer documents",
-        data.prefix.string(), reader.dataset().documents());
+        "it predicts{}",
+        data.prefix.string(), reader.dataset().documents(),
+        reader.documents().mask() != nullptr ? " and the mask counts; write a mask that counts some"
+                                             : "; build the dataset from longer documents");
 }
 
 /// The sampler's options, once it is known that there is something to train on.

@@ -58,8 +58,9 @@ RunSettings run_settings(const RunConfig& config, const Decoder& shape,
   const std::string model = decoder_to_json(shape, hugging_face_name(Dtype::kFp32));
   settings["model.config"] = fmt::format("a model with checksum {}", checksum_of_all(model));
   const std::vector<Tokens> lengths = documents.dataset().lengths();
-  settings["data.prefix"] = fmt::format("{} documents, lengths with checksum {}", lengths.size(),
-                                        checksum_of_all(lengths));
+  settings["data.prefix"] =
+      fmt::format("{} documents, lengths with checksum {}{}", lengths.size(),
+                  checksum_of_all(lengths), documents.mask() != nullptr ? ", with a mask" : "");
   return settings;
 }
 

@@ -42,11 +42,12 @@ void note(const std::array<fs::path, 2>& places, const std::string& text) {
   }
 }
 
-TokenRange known_range(const RunConfig& config, const IndexedDataset& dataset,
-                       const JobAgreement& agreement, TrainingListener& listener) {
-  const fs::path& prefix = config.data.prefix;
+/// `elsewhere`: a prefix in place of `prefix` if the note cannot be written beside the dataset.
+TokenRange known_range(const IndexedDataset& dataset, const fs::path& prefix,
+                       const fs::path& elsewhere, const JobAgreement& agreement,
+                       TrainingListener& listener) {
   const DatasetVersion version = version_of(dataset, prefix);
-  const std::array places{checked_path(prefix), checked_path(config.output.dir / "data")};
+  const std::array places{checked_path(prefix), checked_path(elsewhere)};
   for (const fs::path& place : places)
     if (const auto noted = noted_token_range(place, version)) return *noted;
   const TokenRange range = read_all(dataset, prefix, agreement, listener);
@@ -58,8 +59,15 @@ TokenRange known_range(const RunConfig& config, const IndexedDataset& dataset,
 
 void check_tokens(const RunConfig& config, const DocumentReader& reader,
                   const JobAgreement& agreement, TrainingListener& listener) {
+  const fs::path& prefix = config.data.prefix;
+  const fs::path elsewhere = config.output.dir / "data";
   static_cast<void>(agreement.from_first([&]() -> std::string {
-    reader.require_in_vocabulary(known_range(config, reader.dataset(), agreement, listener));
+    reader.require_in_vocabulary(
+        known_range(reader.dataset(), prefix, elsewhere, agreement, listener));
+    const Documents& documents = reader.documents();
+    if (documents.mask() != nullptr)
+      documents.require_mask_bytes(known_range(*documents.mask(), mask_prefix(prefix),
+                                               mask_prefix(elsewhere), agreement, listener));
     return "";
   }));
 }

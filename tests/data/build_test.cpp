@@ -104,7 +104,7 @@ TEST(FindFiles, reports_folders_that_cannot_be_read) {
 TEST(FindFiles, leaves_out_the_dataset_that_will_be_written) {
   const TempFolder folder;
   for (const char* name : {"a.txt", "set.bin", "set.idx", "set.bin.tmp77", "set.idx.tmp77",
-                           "other.bin", "deep/set.bin"})
+                           "set.mask.bin", "set.mask.idx", "other.bin", "deep/set.bin"})
     put_file(folder / name, "x");
   fs::create_symlink("set.bin", folder / "link");
   const FoundFiles files = find_files({.from = folder.path(), .out = folder / "set"});
@@ -112,7 +112,7 @@ TEST(FindFiles, leaves_out_the_dataset_that_will_be_written) {
   for (const fs::path& file : files.files)
     names.push_back(file.lexically_relative(folder.path()).string());
   EXPECT_EQ(names, (Names{"a.txt", "deep/set.bin", "other.bin"}));
-  EXPECT_EQ(files.skipped.size(), 5u);
+  EXPECT_EQ(files.skipped.size(), 7u);
   for (const SkippedPath& skipped : files.skipped)
     EXPECT_NE(skipped.reason.find("dataset that is written"), std::string::npos);
 }

@@ -1,6 +1,7 @@
-// Megatron's indexed datasets: an index and the tokens that it points into.
+// Megatron's indexed datasets: an index and the tokens that it points into, also as a mask.
 #include "slimpack/data/indexed_dataset.h"
 
+#include "slimpack/data/documents.h"
 #include "slimpack/data/sampler.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/temp_folder.h"
@@ -19,6 +20,14 @@ void read_document(const IndexedDataset& dataset, std::size_t document) {
   fuzz::require(std::ranges::equal(*tokens, wide), "tokens are the same in both widths");
 }
 
+/// A dataset of bytes is a mask of itself, as far as it has no other bytes than 0 and 1.
+void read_mask(const std::filesystem::path& prefix, std::int64_t tokens) {
+  const auto documents = fuzz::accepted([&] { return Documents::open(prefix); });
+  if (!documents) return;
+  const auto found = fuzz::accepted([&] { return target_statistics(*documents); });
+  if (found) fuzz::require(found->targets <= tokens, "there are no more targets than tokens");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -27,6 +36,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto [index, tokens] = fuzz::two_files(data, size);
   put_file(idx_path(prefix), index);
   put_file(bin_path(prefix), tokens);
+  put_file(idx_path(mask_prefix(prefix)), index);
+  put_file(bin_path(mask_prefix(prefix)), tokens);
   const auto dataset = fuzz::accepted([&] { return IndexedDataset::open(prefix); });
   if (!dataset) return 0;
   const std::vector<Tokens> lengths = dataset->lengths();
@@ -36,6 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_document(*dataset, d);
   }
   fuzz::require(bytes <= tokens.size(), "documents hold no more tokens than there are");
+  if (dataset->dtype() == TokenDtype::kUint8) read_mask(prefix, static_cast<std::int64_t>(bytes));
   (void)fuzz::accepted([&] {
     return Sampler(lengths, {.sequences = {Tokens(16)}, .step_tokens = Tokens(64)}, {}).next_step();
   });

@@ -236,6 +236,8 @@ def test_a_trained_tokenizer_is_that_of_the_library_and_encodes_its_documents(tm
 
 def test_the_files_of_the_dataset_are_no_inputs_of_it(tokenizer, tmp_path, capsys):
     (tmp_path / "in.txt").write_text("the cat")
+    for ending in ("bin", "idx"):  # of a mask
+        (tmp_path / f"c.mask.{ending}").write_text("no text of a document")
     for _ in range(2):
         assert build("--from", tmp_path, "--train-tokenizer", 257, "--out", tmp_path / "c") == 0
         assert len(read_megatron(tmp_path / "c")[1]) == 1

@@ -6,7 +6,7 @@ import numpy as np
 
 MAGIC = b"MMIDIDX\0\0"
 VERSION = 1
-TYPE_CODES = {np.dtype("<i4"): 4, np.dtype("<u2"): 8}
+TYPE_CODES = {np.dtype("u1"): 1, np.dtype("<i4"): 4, np.dtype("<u2"): 8}
 BLOCK = 1 << 20  # documents at once
 
 

@@ -75,7 +75,8 @@ class Outputs:
         return self.named("-tokenizer.json")
 
     def all(self):
-        return [self.partial, self.bin, self.idx, self.tokenizer, self.named(".checked.json")]
+        beside = (".checked.json", ".mask.bin", ".mask.idx", ".mask.checked.json")
+        return [self.partial, self.bin, self.idx, self.tokenizer, *map(self.named, beside)]
 
 
 def write_json(file, value):

@@ -47,6 +47,17 @@ SequenceLengths lengths_of(const std::vector<std::vector<std::int64_t>>& sequenc
   return lengths;
 }
 
+/// All tokens are targets, or those that the step's masks say.
+StepTokens tokens_of(const JsonFields& step,
+                     const std::vector<std::vector<std::int64_t>>& sequences,
+                     std::int64_t vocab_size) {
+  if (!step.has("masks")) return make_step_tokens(sequences, vocab_size);
+  const auto masks = step.array("masks").get<std::vector<TargetMask>>();
+  std::vector<SequenceTokens> masked;
+  for (std::size_t s = 0; s < sequences.size(); ++s) masked.push_back({sequences[s], masks.at(s)});
+  return make_step_tokens(masked, vocab_size);
+}
+
 StepPlan make_plan(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
   StepPlan plan;
   plan.lengths = lengths;
@@ -215,7 +226,7 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   train.warmup_steps = 0;
   train.weight_decay = 0.1;
   train.steps = step.integer("steps");
-  const StepTokens tokens = make_step_tokens(sequences, shape.vocab_size);
+  const StepTokens tokens = tokens_of(step, sequences, shape.vocab_size);
   StepResult result = engine.run(plan, lowered, tokens, std::nullopt);
   // Leaves the gradients, weights and moments that are compared below as they are.
   const double evaluated = engine.evaluate(plan, lowered, tokens);

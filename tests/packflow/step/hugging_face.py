@@ -81,6 +81,20 @@ def use_fp64_casts(model):
     return model
 
 
+def masked_loss_and_backward(model, sequences, masks):
+    """loss_and_backward where the targets are those that the masks say: all other labels are -100."""
+    labels = [torch.tensor([t if counts else -100 for t, counts in zip(s, mask, strict=True)])
+              for s, mask in zip(sequences, masks, strict=True)]
+    targets = sum(int((of_one[1:] != -100).sum()) for of_one in labels)
+    total = 0.0
+    for tokens, of_one in zip(sequences, labels, strict=True):
+        logits = model(input_ids=torch.tensor([tokens])).logits[0]
+        loss = nn.functional.cross_entropy(logits[:-1], of_one[1:], ignore_index=-100, reduction="sum") / targets
+        loss.backward()
+        total += loss.item()
+    return total
+
+
 def loss_and_backward(model, sequences):
     """Sum of next-token losses over the count of targets of all sequences; accumulates gradients."""
     targets = max(sum(len(s) - 1 for s in sequences), 1)
