@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 from masks import masked_loss, write_mask
-from program import (LENGTHS, TOKENS, assert_refused, evaluations, learned, losses, metrics, read_documents,
-                     run, settings, tensors)
+from processes import job
+from program import (LENGTHS, TIMEOUT, TOKENS, assert_refused, complaint, evaluations, learned, losses,
+                     metrics, read_documents, run, settings, tensors, worker)
 from transformers import AutoModelForCausalLM
 
 CONTEXT = 100
@@ -92,6 +93,25 @@ def test_a_run_does_not_go_on_where_the_mask_has_come_or_gone(workspace):
                 prefix.with_name(f"coming.mask.{ending}").unlink()
     assert_refused(resumed["comes"], "data.prefix was", "with a mask now")
     assert_refused(resumed["goes"], "data.prefix was", "with a mask and is")
+
+
+def test_processes_have_the_losses_of_threads(workspace, masked):
+    usual = [SPLIT, of_prefix(masked[0]), "data.step_tokens=400", "parallel.pp=2"]
+    threads = workspace.train("threads", *usual)
+    file = workspace.config("processes")
+    with job(workspace.folder, *[worker(file, *usual, TIMEOUT)] * 2) as processes:
+        assert processes.codes() == [0, 0], processes.text()
+    assert losses(workspace.folder / "processes") == losses(threads)
+
+
+def test_processes_of_which_one_lacks_the_mask_do_not_train(workspace, masked):
+    file = workspace.config("unlike")
+    commands = [worker(file, "parallel.dp=2", TIMEOUT, of_prefix(prefix))
+                for prefix in (masked[0], workspace.folder / "corpus")]
+    with job(workspace.folder, *commands) as processes:
+        assert processes.codes() == [2, 2], processes.text()
+        line = complaint(processes)
+    assert "step 1: ranks 0 and 1 have drawn different documents" in line and "the same" in line
 
 
 def test_steps_without_a_target_are_left_out_with_a_warning(workspace):

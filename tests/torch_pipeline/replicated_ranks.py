@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 from families import config_of, model_of
+from slimpack import LabelledTokens
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts, plain_step
 from slimpack.torch.pipeline.gradients import local
@@ -16,17 +17,23 @@ STAGES, LAYERS, STEPS = 2, 4, 3
 
 
 def steps_of(seed, replicas, kind="sliced"):
-    """(plan, documents) of some steps."""
-    rng, cuts = random.Random(seed), random.Random(seed)
+    """(plan, documents) of some steps. Of every second document half of the tokens are targets."""
+    rng, cuts, chosen = random.Random(seed), random.Random(seed), random.Random(seed)
     for _ in range(STEPS):
         lengths = [1, *(rng.randint(2, 60) for _ in range(5))]
         documents = [torch.tensor([rng.randrange(3, 97) for _ in range(n)]) for n in lengths]
+        documents[::2] = [with_half_the_targets(tokens, chosen) for tokens in documents[::2]]
         while True:  # sharded replicas need a sequence each
             plan = random_plan(lengths, [0, 1, LAYERS], cuts, replicas=replicas, kind=kind,
                                recompute="elementwise" if kind == "symmetric" else "full")
             if all(len(replica.sequences) for replica in plan.replicas):
                 break
         yield plan, documents
+
+
+def with_half_the_targets(tokens, rng):
+    counted = torch.tensor([rng.random() < 0.5 for _ in tokens])
+    return LabelledTokens(tokens, tokens.where(counted, torch.tensor(-100)))
 
 
 def optimizer_of(parameters):
