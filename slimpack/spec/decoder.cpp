@@ -16,9 +16,6 @@ namespace slimpack {
 
 namespace {
 
-constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
-constexpr std::int64_t kMaxIntermediate = std::int64_t{1} << 22;
-
 struct Size {
   std::string_view name;
   std::int64_t value;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "slimpack/base/error.h"
+#include "slimpack/spec/shape_limits.h"
 
 namespace slimpack {
 
@@ -87,8 +88,6 @@ std::vector<std::string> layer_errors(const LayerShape& s) {
     std::int64_t low;
     std::int64_t high;
   };
-  constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
-  constexpr std::int64_t kMaxFfn = std::int64_t{1} << 22;
   constexpr std::int64_t kMaxExpertWidth = std::int64_t{1} << 16;
   constexpr std::int64_t kMaxExperts = std::int64_t{1} << 10;
   const bool sparse = s.experts > 0;
@@ -104,7 +103,7 @@ std::vector<std::string> layer_errors(const LayerShape& s) {
        {"kv_lora_rank", s.kv_rank, 0, kMaxWidth},
        {"qk_rope_head_dim", s.shared_key_dim, 0, s.head_dim},
        {"q_lora_rank", s.q_rank, 0, kMaxWidth},
-       {"intermediate_size", s.dense_width, sparse ? 0 : 1, kMaxFfn},
+       {"intermediate_size", s.dense_width, sparse ? 0 : 1, kMaxIntermediate},
        {"num_experts (or num_local_experts, n_routed_experts)", s.experts, 0, kMaxExperts},
        {"num_experts_per_tok", s.experts_per_token, sparse ? 1 : 0, s.experts},
        {"moe_intermediate_size", s.expert_width, sparse ? 1 : 0, kMaxExpertWidth},

@@ -93,27 +93,27 @@ void check_overlaps(const Timeline& timeline, std::string_view origin) {
 }  // namespace
 
 std::string timeline_to_json(const Timeline& timeline) {
-  using Json = nlohmann::ordered_json;
-  Json spans = Json::array();
+  using Ordered = nlohmann::ordered_json;  // keys stay as they are written here
+  Ordered spans = Ordered::array();
   for (const Span& span : timeline.spans) {
-    Json& row = spans.emplace_back(Json{span.rank, to_string(span.kind), span.pack.value(),
-                                        span.start.count(), span.end.count()});
+    Ordered& row = spans.emplace_back(Ordered{span.rank, to_string(span.kind), span.pack.value(),
+                                              span.start.count(), span.end.count()});
     if (span.stage.value() != pipeline_rank(timeline, span.rank)) row.push_back(span.stage.value());
   }
-  Json memory = Json::array();
+  Ordered memory = Ordered::array();
   for (const MemorySample& sample : timeline.memory)
     memory.push_back({sample.rank, sample.time.count(), sample.bytes.count()});
-  Json peaks = Json::array();
+  Ordered peaks = Ordered::array();
   for (const Bytes peak : timeline.peak_activation) peaks.push_back(peak.count());
-  const Json out{{"format", kFormat},
-                 {"version", kVersion},
-                 {"origin", timeline.origin},
-                 {"ranks", timeline.ranks},
-                 {"replicas", timeline.replicas},
-                 {"tensor", timeline.tensor},
-                 {"spans", std::move(spans)},
-                 {"memory", std::move(memory)},
-                 {"peak_activation", std::move(peaks)}};
+  const Ordered out{{"format", kFormat},
+                    {"version", kVersion},
+                    {"origin", timeline.origin},
+                    {"ranks", timeline.ranks},
+                    {"replicas", timeline.replicas},
+                    {"tensor", timeline.tensor},
+                    {"spans", std::move(spans)},
+                    {"memory", std::move(memory)},
+                    {"peak_activation", std::move(peaks)}};
   return out.dump() + "\n";
 }
 
