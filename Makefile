@@ -15,6 +15,8 @@ BLOCKING := tests/apps/blocking_processes_test.py tests/packflow/step/process_bl
             tests/torch_pipeline/blocking_steps_test.py
 # A terminal shows one line of progress. A log of it would be long lines: there warnings alone.
 QUIETLY := $(if $(MAKE_TERMOUT),,-- --quiet)
+# What a test run took, for the table at its end.
+SECONDS_SPENT := $(CURDIR)/build/seconds
 FUZZ_SECONDS ?= 60
 SAMPLE ?= 1
 FUZZ_INPUTS := 2000
@@ -62,13 +64,14 @@ check: configure-tests  ## build and test in minutes: a share of the random case
 	@$(if $(ROOM),,SLIMPACK_KILLS=2 SLIMPACK_BUILD=$(BUILD) $(PYTEST) --sample 7)
 
 test: configure-tests fuzzers  ## build all, run every test; SAMPLE=3: a third of random cases
-	@cmake --build $(BUILD) -j $(JOBS)
+	@tools/timed.sh build cmake --build $(BUILD) -j $(JOBS)
 	@# RapidCheck has 100 cases, and the test of killed jobs 4 kills.
 	@SLIMPACK_SAMPLE=$(SAMPLE) RC_PARAMS="$${RC_PARAMS:-seed=1 max_success=$$((100 / $(SAMPLE)))}" \
-	  ctest --preset $(PRESET)
+	  tools/timed.sh ctest ctest --preset $(PRESET) --output-junit $(SECONDS_SPENT)/ctest.xml
 	@SLIMPACK_KILLS=$$(((4 + $(SAMPLE) - 1) / $(SAMPLE))) SLIMPACK_BUILD=$(BUILD) \
-	  $(PYTEST) --sample $(SAMPLE)
-	@tools/fuzz.sh inputs $(FUZZ_INPUTS)
+	  tools/timed.sh pytest $(PYTEST) --sample $(SAMPLE) --junitxml $(SECONDS_SPENT)/pytest.xml
+	@tools/timed.sh fuzz tools/fuzz.sh inputs $(FUZZ_INPUTS)
+	@$(PYTHON) tools/seconds_by_room.py $(SECONDS_SPENT) tests/seconds.toml $(SAMPLE)
 
 soak: configure-tests fuzzers  ## hours: more random cases, all models, kills, FUZZ_SECONDS=60 each
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -87,7 +90,7 @@ tsan: configure-tests  ## run the runtime's tests under ThreadSanitizer
 
 fuzzers: setup-tests
 	@cmake --preset fuzz --log-level=WARNING -DSLIMPACK_UNITY=$(UNITY) > /dev/null
-	@cmake --build --preset fuzz -j $(JOBS)
+	@tools/timed.sh fuzzers cmake --build --preset fuzz -j $(JOBS)
 
 fuzz: fuzzers  ## feed mutated files to all that reads files, FUZZ_SECONDS=60 to each
 	@tools/fuzz.sh seconds $(FUZZ_SECONDS)
