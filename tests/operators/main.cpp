@@ -43,16 +43,23 @@ struct LayerCost {
   }
 };
 
-/// The cost of a slice. Where the case is sliced, the slice has a prefix: the second forward, the
+struct PassCosts {
+  LayerCost forward, backward;
+  [[nodiscard]] double launches() const { return forward.launches() + backward.launches(); }
+};
+
+/// The costs of a slice. Where the case is sliced, the slice has a prefix: the second forward, the
 /// first backward.
-LayerCost layer_cost(const OperatorCase& c, Pass pass) {
-  const std::size_t index =
-      c.sliced ? (pass == Pass::kForward ? 1 : 2) : (pass == Pass::kForward ? 0 : 1);
-  const Moment few = cost_of(count_step(c, kFewLayers), 0, index);
-  const Moment more = cost_of(count_step(c, kMoreLayers), 0, index);
-  return {difference(more.operators, few.operators),
-          static_cast<double>(more.calls.allocations - few.calls.allocations) /
-              (kMoreLayers - kFewLayers)};
+PassCosts layer_costs(const OperatorCase& c) {
+  const Moments few = count_step(c, kFewLayers), more = count_step(c, kMoreLayers);
+  const auto beyond = [&](std::size_t index) {
+    const Moment less = cost_of(few, 0, index), all = cost_of(more, 0, index);
+    return LayerCost{difference(all.operators, less.operators),
+                     static_cast<double>(all.calls.allocations - less.calls.allocations) /
+                         (kMoreLayers - kFewLayers)};
+  };
+  const std::size_t forward = c.sliced ? 1 : 0;
+  return {beyond(forward), beyond(forward + 1)};
 }
 
 /// Waits per action of the rank that waits most, on three stages, where it has neighbours on both
@@ -71,22 +78,20 @@ double waits_per_action(OperatorCase c, bool processes) {
 
 struct Row {
   OperatorCase c;
-  LayerCost forward, backward;
+  PassCosts costs;
   double per_document = 0;
   double waits = 0, waits_of_threads = 0;
 };
 
 Row measure(const OperatorCase& c) {
   count_operators(c.device);
-  Row row{c, layer_cost(c, Pass::kForward), layer_cost(c, Pass::kBackward)};
+  Row row{c, layer_costs(c)};
   row.waits = waits_per_action(c, /*processes=*/true);
   row.waits_of_threads = waits_per_action(c, /*processes=*/false);
   constexpr std::int64_t kDocuments = 5;
   OperatorCase several = c;
   several.documents = kDocuments;
-  const double more = layer_cost(several, Pass::kForward).launches() +
-                      layer_cost(several, Pass::kBackward).launches();
-  row.per_document = (more - row.forward.launches() - row.backward.launches()) / (kDocuments - 1);
+  row.per_document = (layer_costs(several).launches() - row.costs.launches()) / (kDocuments - 1);
   return row;
 }
 
@@ -120,8 +125,8 @@ std::vector<OperatorCase> all_cases() {
 
 void print_names(const Row& row) {
   Table table({{"operator", Align::kLeft}, {"forward"}, {"backward"}});
-  OperatorCounts all = row.forward.operators;
-  all.insert(row.backward.operators.begin(), row.backward.operators.end());
+  OperatorCounts all = row.costs.forward.operators;
+  all.insert(row.costs.backward.operators.begin(), row.costs.backward.operators.end());
   const auto per_layer = [](const OperatorCounts& counts, const std::string& name) {
     const auto it = counts.find(name);
     return it == counts.end() ? std::string("–")
@@ -129,8 +134,8 @@ void print_names(const Row& row) {
                                                         (kMoreLayers - kFewLayers));
   };
   for (const auto& [name, times] : all)
-    table.add_row(
-        {name, per_layer(row.forward.operators, name), per_layer(row.backward.operators, name)});
+    table.add_row({name, per_layer(row.costs.forward.operators, name),
+                   per_layer(row.costs.backward.operators, name)});
   fmt::print("\n{}", table.text());
 }
 
@@ -189,26 +194,29 @@ void run(const Arguments& a) {
   for (const OperatorCase& c : all_cases()) {
     const Row& row = rows.emplace_back(measure(c));
     const bool cpu = c.device.is_cpu();
-    table.add_row(
-        {device_name(c), c.sliced ? "slice with prefix" : "whole",
-         std::string(to_string(c.recompute)), std::to_string(c.tensor),
-         c.shape.kinds[0].has_qk_norm() ? "yes" : "no", fmt::format("{:g}", row.forward.launches()),
-         fmt::format("{:g}", row.backward.launches()), fmt::format("{:g}", row.per_document),
-         cpu ? "–" : fmt::format("{:g} + {:g}", row.forward.allocations, row.backward.allocations),
-         cpu ? "–" : fmt::format("{:.1f}", row.waits),
-         cpu ? "–" : fmt::format("{:.1f}", row.waits_of_threads)});
-    nlohmann::json& entry =
-        json["cases"].emplace_back(nlohmann::json{{"device", device_name(c)},
-                                                  {"sliced", c.sliced},
-                                                  {"recompute", to_string(c.recompute)},
-                                                  {"tp", c.tensor},
-                                                  {"qk_norm", c.shape.kinds[0].has_qk_norm()},
-                                                  {"forward_per_layer", row.forward.launches()},
-                                                  {"backward_per_layer", row.backward.launches()}});
+    table.add_row({device_name(c), c.sliced ? "slice with prefix" : "whole",
+                   std::string(to_string(c.recompute)), std::to_string(c.tensor),
+                   c.shape.kinds[0].has_qk_norm() ? "yes" : "no",
+                   fmt::format("{:g}", row.costs.forward.launches()),
+                   fmt::format("{:g}", row.costs.backward.launches()),
+                   fmt::format("{:g}", row.per_document),
+                   cpu ? "–"
+                       : fmt::format("{:g} + {:g}", row.costs.forward.allocations,
+                                     row.costs.backward.allocations),
+                   cpu ? "–" : fmt::format("{:.1f}", row.waits),
+                   cpu ? "–" : fmt::format("{:.1f}", row.waits_of_threads)});
+    nlohmann::json& entry = json["cases"].emplace_back(
+        nlohmann::json{{"device", device_name(c)},
+                       {"sliced", c.sliced},
+                       {"recompute", to_string(c.recompute)},
+                       {"tp", c.tensor},
+                       {"qk_norm", c.shape.kinds[0].has_qk_norm()},
+                       {"forward_per_layer", row.costs.forward.launches()},
+                       {"backward_per_layer", row.costs.backward.launches()}});
     entry["per_extra_document"] = row.per_document;
     if (cpu) continue;
-    entry["forward_allocations_per_layer"] = row.forward.allocations;
-    entry["backward_allocations_per_layer"] = row.backward.allocations;
+    entry["forward_allocations_per_layer"] = row.costs.forward.allocations;
+    entry["backward_allocations_per_layer"] = row.costs.backward.allocations;
     entry["host_syncs_per_action"] = row.waits;
     entry["host_syncs_per_action_of_threads"] = row.waits_of_threads;
   }
