@@ -5,7 +5,6 @@
 
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/exchange_planning.h"
-#include "slimpack/planner/order_bound.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/step_problem.h"
 #include "slimpack/planner/vocabulary_planning.h"

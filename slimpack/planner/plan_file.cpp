@@ -6,7 +6,7 @@
 #include "slimpack/cost/abilities.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/replica_tasks.h"
-#include "slimpack/schedule/require_valid_schedules.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/sim/lower.h"
 
 namespace slimpack {

@@ -12,7 +12,6 @@
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/memory_guard.h"
 #include "slimpack/schedule/schedule.h"
-#include "slimpack/schedule/weight_backlog.h"
 
 namespace slimpack {
 

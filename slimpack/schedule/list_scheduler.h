@@ -13,7 +13,6 @@
 #include "slimpack/schedule/folded_ranks.h"
 #include "slimpack/schedule/memory_guard.h"
 #include "slimpack/schedule/schedule.h"
-#include "slimpack/schedule/weight_backlog.h"
 
 namespace slimpack {
 

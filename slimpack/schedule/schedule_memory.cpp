@@ -3,8 +3,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/schedule/activation_ledger.h"
+#include "slimpack/schedule/memory_guard.h"
 #include "slimpack/schedule/schedule.h"
-#include "slimpack/schedule/weight_backlog.h"
 
 namespace slimpack {
 namespace {

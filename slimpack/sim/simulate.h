@@ -64,4 +64,9 @@ struct SimulationResult {
 [[nodiscard]] Nanos makespan_lower_bound(const PackPlan& packs, const TaskTimes& times,
                                          const StagePlacement& placement = {});
 
+/// No step in which a replica has these orders and times is shorter: they run as simulated, but
+/// channels are never full and no other replica is waited for. With reduction and optimizer. Knows
+/// no bytes. REQUIRES: check_schedule is empty. Cost: O(actions).
+[[nodiscard]] Nanos order_bound(const Schedule& schedule, const TaskTimes& times);
+
 }  // namespace slimpack

@@ -2,7 +2,7 @@
 
 #include "slimpack/base/compressed_text.h"
 #include "slimpack/base/error.h"
-#include "slimpack/schedule/require_valid_schedules.h"
+#include "slimpack/schedule/lowered_schedule.h"
 
 namespace slimpack {
 namespace {

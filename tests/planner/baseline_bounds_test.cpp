@@ -6,9 +6,9 @@
 
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/baseline_step.h"
-#include "slimpack/planner/order_bound.h"
 #include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/step_problem.h"
+#include "slimpack/sim/simulate.h"
 #include "tests/planner/random_baseline_job.h"
 
 namespace slimpack {

@@ -1,4 +1,4 @@
-// Steps: list what a rank runs forward, and what backward; then take from both lists.
+// Regular orders: 1F1B and what follows from it, whatever the costs.
 #include <algorithm>
 
 #include "slimpack/base/error.h"
@@ -7,6 +7,42 @@
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
+
+Schedule one_f_one_b(const PackPlan& packs, int stages) {
+  SLIMPACK_CHECK(packs.forward.size() == packs.backward.size() && stages >= 1);
+  const auto count = static_cast<std::int32_t>(packs.forward.size());
+  Schedule schedule;
+  for (std::int32_t s = 0; s < stages; ++s) {
+    auto& actions = schedule.ranks.emplace_back();
+    const std::int32_t ahead = std::min(stages - s - 1, count);
+    for (std::int32_t f = 0; f < ahead; ++f)
+      actions.push_back({StageId(s), Pass::kForward, PackId(f)});
+    for (std::int32_t b = 0; b < count; ++b) {
+      if (ahead + b < count) actions.push_back({StageId(s), Pass::kForward, PackId(ahead + b)});
+      actions.push_back({StageId(s), Pass::kBackward, PackId(b)});
+    }
+  }
+  return schedule;
+}
+
+Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, int stages) {
+  std::vector<std::int32_t> pack_of(
+      columns.empty() ? 0 : static_cast<std::size_t>(columns.back()) + 1, -1);
+  for (std::size_t p = 0; p < columns.size(); ++p) {
+    SLIMPACK_CHECK(p == 0 ? columns[p] >= 0 : columns[p] > columns[p - 1]);
+    pack_of[static_cast<std::size_t>(columns[p])] = static_cast<std::int32_t>(p);
+  }
+  const PackPlan all{std::vector<MicroPack>(pack_of.size()),
+                     std::vector<MicroPack>(pack_of.size())};
+  Schedule schedule;
+  for (const auto& actions : one_f_one_b(all, stages).ranks) {
+    auto& own = schedule.ranks.emplace_back();
+    for (const Action& action : actions)
+      if (const std::int32_t pack = pack_of[action.pack.index()]; pack >= 0)
+        own.push_back({action.stage, action.pass, PackId(pack)});
+  }
+  return schedule;
+}
 
 // The last rank runs `in_flight` forwards ahead throughout the step: the most that any backward
 // needs beyond one for each backward before it. Each rank is a constant number of forwards ahead of
@@ -43,6 +79,29 @@ Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks, std::int32_t ahead
     }
   }
   return unfolded(schedule, orders);
+}
+
+Schedule split_backwards(const Schedule& schedule) {
+  Schedule split;
+  for (std::size_t s = 0; s < schedule.ranks.size(); ++s) {
+    auto& actions = split.ranks.emplace_back();
+    std::size_t sent = 0;      // input gradients
+    std::size_t computed = 0;  // weight gradients
+    const auto weights_of_next = [&] {
+      actions.push_back({StageId(s), Pass::kWeightGradient, PackId(computed++)});
+    };
+    for (const Action& action : schedule.ranks[s]) {
+      SLIMPACK_CHECK(action.pass == Pass::kForward || action.pass == Pass::kBackward);
+      if (action.pass == Pass::kForward) {
+        actions.push_back(action);
+        continue;
+      }
+      actions.push_back({action.stage, Pass::kInputGradient, action.pack});
+      if (++sent > s) weights_of_next();
+    }
+    while (computed < sent) weights_of_next();
+  }
+  return split;
 }
 
 }  // namespace slimpack
