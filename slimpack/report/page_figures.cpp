@@ -29,7 +29,7 @@ Json largest_errors(const Timeline& predicted, const Timeline& measured, std::si
     const auto& [rank, kind, stage, pack] = action.work;
     out.push_back({{"rank", rank},
                    {"kind", static_cast<int>(kind)},
-                   {"stage", stage},
+                   {"stage", stage.value()},
                    {"pack", pack.value()},
                    {"predicted_ns", action.predicted.count()},
                    {"measured_ns", action.measured.count()}});

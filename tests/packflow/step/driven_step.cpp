@@ -27,13 +27,16 @@
 namespace slimpack::testing {
 namespace {
 
-/// The step's layers on its pipeline ranks, which have a stage each unless the step says more.
+/// The step's layers on its pipeline ranks, which have a stage each unless the step says more. The
+/// stages go around the ranks, or there and back where the step "turns_back".
 StageLayout layout_of(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
   const auto stages_per_rank =
       step.has("stages_per_rank") ? static_cast<std::int32_t>(step.integer("stages_per_rank")) : 1;
-  return balanced_layout(cost, lengths, static_cast<std::int32_t>(step.integer("pp")),
-                         stages_per_rank,
-                         step.has("spread_vocabulary") && step.boolean("spread_vocabulary"));
+  return balanced_layout(
+      cost, lengths, static_cast<std::int32_t>(step.integer("pp")), stages_per_rank,
+      step.has("spread_vocabulary") && step.boolean("spread_vocabulary"), LastStage::kBothPasses,
+      step.has("turns_back") && step.boolean("turns_back") ? PlacementStyle::kV
+                                                           : PlacementStyle::kLoop);
 }
 
 std::vector<std::vector<std::int64_t>> sequences_of(const JsonFields& step) {

@@ -213,6 +213,14 @@ def test_fp64_gradients_of_several_stages_a_rank_equal_autograd(seed, stages_per
     assert_fp64_gradients_equal_autograd(with_stages_per_rank(grid, stages_per_rank), seed, tmp_path)
 
 
+@pytest.mark.parametrize("seed", range(1050, 1066))
+def test_fp64_gradients_of_stages_that_turn_back_equal_autograd(seed, tmp_path):
+    family, sizes, sequences, plan = with_stages_per_rank(
+        random_grid(seed, [g for g in GRIDS if g[0] > 1]), 2)
+    plan["turns_back"] = True
+    assert_fp64_gradients_equal_autograd((family, sizes, sequences, plan), seed, tmp_path)
+
+
 @pytest.mark.parametrize("stages_per_rank", [1, 2, 3])
 @pytest.mark.parametrize("seed", range(1100, 1116))
 def test_fp64_gradients_of_a_spread_vocabulary_equal_autograd(seed, stages_per_rank, tmp_path):

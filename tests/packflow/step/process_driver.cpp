@@ -21,16 +21,19 @@ NB_MODULE(process_driver, m) {
       .def(
           "__init__",
           [](RankGrid* grid, std::int32_t pipeline, std::int32_t replicas, std::int32_t tensor,
-             std::int32_t stages_per_rank, bool spread_vocabulary, bool exchange_context) {
+             std::int32_t stages_per_rank, bool turns_back, bool spread_vocabulary,
+             bool exchange_context) {
+            const auto style =
+                turns_back ? slimpack::PlacementStyle::kV : slimpack::PlacementStyle::kLoop;
             new (grid) RankGrid{pipeline,
                                 replicas,
                                 tensor,
-                                StagePlacement::looped(pipeline, stages_per_rank),
+                                StagePlacement::of(style, pipeline, stages_per_rank),
                                 spread_vocabulary,
                                 exchange_context};
           },
           nb::arg("pipeline"), nb::arg("replicas"), nb::arg("tensor"), nb::arg("stages_per_rank"),
-          nb::arg("spread_vocabulary"), nb::arg("exchange_context"));
+          nb::arg("turns_back"), nb::arg("spread_vocabulary"), nb::arg("exchange_context"));
   // On nodes of so many ranks.
   m.def("on_nodes", [](RankGrid grid, std::int32_t ranks_per_node, bool route) {
     grid.ranks_per_node = ranks_per_node;

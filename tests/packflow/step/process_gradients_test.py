@@ -21,8 +21,8 @@ PARTS = 4
 
 
 def cases_of(ranks, part):
-    """Each grid with a stage on every rank, with random orders, and as a ring with two or three. Each
-    part has every fourth of these cases."""
+    """Each grid with a stage on every rank, with random orders, and as a ring with two or three; every
+    second ring of two turns back instead. Each part has every fourth of these cases."""
     rings = [(grid, 2 + i % 2) for i, grid in enumerate(GRIDS[ranks]) if grid[0] > 1]
     for i, (grid, stages) in enumerate([(grid, 1) for grid in 2 * GRIDS[ranks]] + rings + rings):
         if i % PARTS != part:
@@ -31,6 +31,7 @@ def cases_of(ranks, part):
         family, sizes, sequences, plan = with_stages_per_rank(case, stages) if stages > 1 else case
         plan["spread_vocabulary"] = i >= 2 * len(GRIDS[ranks]) + len(rings)
         plan["exchange_context"] = i % 2 == 1
+        plan["turns_back"] = stages == 2 and not (plan["spread_vocabulary"] or plan["exchange_context"])
         plan["ranks_per_node"] = (0, 2, 4)[i % 3]  # 0: one node
         if i >= len(GRIDS[ranks]) and plan["dp"] > 1:
             with_zones(plan, i)

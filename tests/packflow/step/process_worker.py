@@ -32,6 +32,7 @@ for case, file in enumerate(files):
                             world_size=ranks)
     step = json.loads(Path(file).read_text())
     grid = process_driver.RankGrid(step["pp"], step["dp"], step["tp"], step.get("stages_per_rank", 1),
+                                   step.get("turns_back", False),
                                    step.get("spread_vocabulary", False),
                                    step.get("exchange_context", False))
     grid = process_driver.on_nodes(grid, step.get("ranks_per_node", 0), step.get("route", False))
