@@ -125,9 +125,9 @@ def test_steps_without_a_target_are_left_out_with_a_warning(workspace):
     lines = metrics(workspace.folder / "few")
     assert [line["tokens"] for line in lines] == [LENGTHS[6] + 1] * 2
     assert all(0 < loss < 100 for loss in losses(workspace.folder / "few"))
-    warned = [line for line in done.stderr.splitlines() if "are left out: no token of their steps is a target" in line]
-    # Two epochs of twelve documents, of which one trains: what comes behind it in the second one does not count.
-    assert warned and len(warned) <= 2
+    warned = [line for line in done.stderr.splitlines()
+              if "are left out: no token of their steps is a target" in line]
+    assert 1 <= len(warned) <= 2  # before each of the two steps at most
     assert "nan" not in (workspace.folder / "few" / "metrics.jsonl").read_text().lower()
 
 

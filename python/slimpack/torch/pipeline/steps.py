@@ -171,9 +171,8 @@ class PlannedSteps:
 
     def _targets_of(self, step):
         """The targets of a step, on all ranks together."""
-        at_last = self._engine.stage.place.is_last
-        mine = sum(count_of(targets_of(document)) for document in step.documents.values())
-        said = self._engine.groups.gather_numbers([mine if at_last else 0])
+        own = step.documents.values() if self._engine.stage.place.is_last else ()
+        said = self._engine.groups.gather_numbers([sum(count_of(targets_of(document)) for document in own)])
         return sum(count for count, in said)
 
     def _handed(self, planner, draws):
