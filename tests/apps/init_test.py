@@ -47,6 +47,9 @@ def train(workspace, output, init, *overrides, family="llama", **sizes):
     ("mistral", "bf16", "20KB", {}),
     ("qwen2", "fp32", "20KB", dict(tie_word_embeddings=True)),
     ("qwen3", "fp32", "5GB", dict(head_dim=16)),
+    ("mistral", "fp32", "5GB", dict(sliding_window=50)),
+    ("qwen3", "fp64", "20KB", dict(use_sliding_window=True, sliding_window=30, layer_types=[
+        "sliding_attention", "full_attention", "full_attention", "sliding_attention"])),
     *(("llama", "fp32", "5GB", dict(rope_parameters=ROPE_SCALINGS[name]))
       for name in ("linear", "llama3", "yarn", "yarn-betas")),
 ])

@@ -93,6 +93,8 @@ def test_the_timeline_says_which_tokens_of_which_documents_ran_where(workspace):
     ("qwen3", dict(head_dim=16), "fp32"),
     ("mistral", dict(rope_theta=5e5), "fp32"),
     ("llama", {}, "fp64"),
+    ("mistral", dict(sliding_window=50), "fp64"),
+    ("qwen2", dict(use_sliding_window=True, sliding_window=30, max_window_layers=2), "fp64"),
     ("qwen3", dict(tie_word_embeddings=True), "bf16"),
 ])
 def test_transformers_loads_the_checkpoint_and_finds_the_same_loss(workspace, family, model, dtype):
@@ -225,8 +227,12 @@ def test_split_backwards_train_like_whole_ones(workspace):
     assert losses(split) == pytest.approx(losses(whole), rel=1e-9)
 
 
-def test_measured_costs_serve_plan_and_train(workspace, tmp_path):
-    file = workspace.config("measured")
+@pytest.mark.parametrize("name, model", [
+    ("measured", {}),
+    ("measured-windows", dict(family="qwen2", use_sliding_window=True, sliding_window=60, max_window_layers=2)),
+])
+def test_measured_costs_serve_plan_and_train(workspace, tmp_path, name, model):
+    file = workspace.config(name, **model)
     file.write_text(file.read_text().replace("[hardware]", ""))
     cost = tmp_path / "cost.json"
     done = run("profile", file, "--out", cost, "--json", tmp_path / "ratios.json")
@@ -243,7 +249,7 @@ def test_measured_costs_serve_plan_and_train(workspace, tmp_path):
     trained = run("train", file, *use)
     assert (planned.returncode, trained.returncode) == (0, 0), planned.stderr + trained.stderr
     assert "cost: profile of this machine" in trained.stderr
-    predictions = {line["predicted_step_ns"] for line in metrics(workspace.folder / "measured")}
+    predictions = {line["predicted_step_ns"] for line in metrics(workspace.folder / name)}
     plan = run("simulate", tmp_path / "plan.json", "--json", tmp_path / "simulated.json")
     assert plan.returncode == 0, plan.stderr
     # Every step holds the whole corpus, in another order.

@@ -33,7 +33,7 @@ at::Tensor normed(const SlicePass& pass, const at::Tensor& x, const at::Tensor& 
 at::Tensor tree_mask(const OwnKeys& own, std::int64_t before, std::int64_t window,
                      const at::Tensor& like) {
   const at::Tensor mask = at::empty({own.rows(), before + own.rows()}, at::kDouble);
-  const auto added = mask.accessor<double, 2>();
+  auto added = mask.accessor<double, 2>();
   for (std::int64_t row = 0; row < own.rows(); ++row)
     for (std::int64_t key = -before; key < own.rows(); ++key)
       added[row][before + key] =

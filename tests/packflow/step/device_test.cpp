@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/packflow/step/step_outcome.h"
@@ -63,7 +64,9 @@ TEST(Device, AStepOfAnyGridKeepsToTheDeviceOfItsEngine) {
       [](std::uint64_t seed) {
         const RandomRun random = [&] {
           Rng rng(seed);
-          return random_run(rng);
+          RandomRun run = random_run(rng);
+          run.shape.kinds[0].window = static_cast<std::int64_t>(rng.below(2) * rng.below(30));
+          return run;
         }();
         const StepOutcome cpu = run_once(random),
                           there = run_once(random, Dtype::kFp64, kPretended);
@@ -299,10 +302,11 @@ double relative_error(const at::Tensor& value, const at::Tensor& exact) {
 TEST(Device, AGpusKernelsGiveGradientsAsNearToFp32AsThoseOfTheCpu) {
   // Our own kernels take heads of 16, libtorch's operators those of 8. Slices share calls there,
   // whole documents tensors, too.
-  for (const std::int64_t head_dim : {8, 16}) {
-    const auto steps = [&](Dtype dtype) {
+  for (const auto& [head_dim, window] : {std::pair{8, 0}, {16, 0}, {16, 6}, {8, 50}}) {
+    const auto steps = [&, head_dim = head_dim, window = window](Dtype dtype) {
       Decoder shape = small_shape(kLayers, true);
       shape.kinds[0].head_dim = shape.kinds[0].value_dim = head_dim;
+      shape.kinds[0].window = window;
       return std::array{packed_step(shape, dtype, 1, lengths(), Tokens(115),
                                     {Recompute::kNothing, Recompute::kFull}),
                         packed_step(shape, dtype, 2, lengths(), Tokens(72)),
@@ -313,7 +317,7 @@ TEST(Device, AGpusKernelsGiveGradientsAsNearToFp32AsThoseOfTheCpu) {
     for (std::size_t s = 0; s < exact.size(); ++s)
       EXPECT_TRUE(
           are_as_near(run_once(rounded[s], kPretended), run_once(rounded[s]), run_once(exact[s])))
-          << "heads of " << head_dim << ", step " << s;
+          << "heads of " << head_dim << ", window " << window << ", step " << s;
   }
 }
 
