@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from processes import job
+from forking import forked_job
 from program import (SLIMPACK, assert_failed, assert_refused, learned, losses, metrics,
                      newest_checkpoint, run, settings, tensors, with_full_disk)
 
@@ -66,7 +66,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(workspa
 
 def kill_one(workspace, command, r):
     """Goes on with the job and kills a process of it while it trains or saves."""
-    with job(workspace.folder, *[command] * 2) as processes:
+    with forked_job(workspace.folder, *[command] * 2) as processes:
         processes.wait_for("\nstep ", times=r.randrange(1, 5))
         time.sleep(r.uniform(0, 0.1))
         killed = r.randrange(2)
@@ -85,7 +85,7 @@ def test_a_job_that_loses_processes_ends_as_if_it_had_not(workspace):
     r = random.Random(1)
     for _ in range(kills):
         kill_one(workspace, command, r)
-    with job(workspace.folder, *[command] * 2) as processes:
+    with forked_job(workspace.folder, *[command] * 2) as processes:
         assert processes.codes() == [0] * 2, processes.text()
         assert processes.text().count("resume: ") == 1  # the first tells
     folder = workspace.folder / "processes"
@@ -98,7 +98,7 @@ def test_threads_go_on_from_nodes_that_each_sum_first(workspace):
     usual = [*SIX, "parallel.dp=4"]
     expected = workspace.train("four-threads", *usual)
     command = ["-m", "slimpack.worker", workspace.config("two-nodes"), *settings([*usual, "train.steps=3"])]
-    with job(workspace.folder, *[command] * 4) as processes:  # two on each node
+    with forked_job(workspace.folder, *[command] * 4) as processes:  # two on each node
         assert processes.codes() == [0] * 4, processes.text()
     done = resume(workspace, "two-nodes", *usual)
     assert done.returncode == 0, done.stderr

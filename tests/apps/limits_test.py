@@ -2,7 +2,7 @@
 to go on."""
 
 import pytest
-from processes import job
+from forking import forked_job
 from program import (TOKENS, evaluations, losses, metrics, newest_checkpoint, run, settings, weights)
 
 # A step holds the whole corpus.
@@ -71,7 +71,7 @@ def test_processes_end_together_when_the_time_of_one_is_over(workspace, whole, e
     file = workspace.config("together")
     command = ["-m", "slimpack.worker", file, *settings([*USUAL, *evaluate, "parallel.timeout=5"])]
     commands = [command, [*command, "--set", "train.max_seconds=1e-9"]]
-    with job(workspace.folder, *commands) as processes:
+    with forked_job(workspace.folder, *commands) as processes:
         assert processes.codes() == [0, 0], processes.text()
         assert "is reached after 1 of 4 steps" in processes.text()
     folder = workspace.folder / "together"

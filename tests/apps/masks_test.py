@@ -5,8 +5,8 @@ import random
 import shutil
 
 import pytest
+from forking import forked_job
 from masks import masked_loss, write_mask
-from processes import job
 from program import (LENGTHS, TIMEOUT, TOKENS, assert_refused, complaint, evaluations, learned, losses,
                      metrics, read_documents, run, settings, tensors, worker)
 from transformers import AutoModelForCausalLM
@@ -99,7 +99,7 @@ def test_processes_have_the_losses_of_threads(workspace, masked):
     usual = [SPLIT, of_prefix(masked[0]), "data.step_tokens=400", "parallel.pp=2"]
     threads = workspace.train("threads", *usual)
     file = workspace.config("processes")
-    with job(workspace.folder, *[worker(file, *usual, TIMEOUT)] * 2) as processes:
+    with forked_job(workspace.folder, *[worker(file, *usual, TIMEOUT)] * 2) as processes:
         assert processes.codes() == [0, 0], processes.text()
     assert losses(workspace.folder / "processes") == losses(threads)
 
@@ -108,7 +108,7 @@ def test_processes_of_which_one_lacks_the_mask_do_not_train(workspace, masked):
     file = workspace.config("unlike")
     commands = [worker(file, "parallel.dp=2", TIMEOUT, of_prefix(prefix))
                 for prefix in (masked[0], workspace.folder / "corpus")]
-    with job(workspace.folder, *commands) as processes:
+    with forked_job(workspace.folder, *commands) as processes:
         assert processes.codes() == [2, 2], processes.text()
         line = complaint(processes)
     assert "step 1: ranks 0 and 1 have drawn different documents" in line and "the same" in line

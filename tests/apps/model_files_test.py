@@ -7,7 +7,7 @@ import os
 import shutil
 
 import pytest
-from processes import job
+from forking import forked_job
 from program import (MODEL, VOCABULARY, assert_refused, newest_checkpoint, read_checkpoint_state,
                      run, settings)
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -99,7 +99,7 @@ def test_a_run_that_goes_on_has_it_from_its_checkpoint(workspace, source):
 def test_processes_write_what_threads_write(workspace, source):
     file = workspace.config("processes")
     command = ["-m", "slimpack.worker", file, *settings(["parallel.pp=2"]), "--init", source]
-    with job(workspace.folder, *[command] * 2) as processes:
+    with forked_job(workspace.folder, *[command] * 2) as processes:
         assert processes.codes() == [0, 0], processes.text()
     assert_carried(newest_checkpoint(workspace.folder / "processes"), source)
 

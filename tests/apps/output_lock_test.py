@@ -5,7 +5,7 @@ import signal
 import socket
 
 import pytest
-from processes import job
+from forking import forked_job
 from program import (TIMEOUT, assert_failed, assert_refused, complaint, learned, metrics,
                      newest_checkpoint, run, settings, training, wait_for_line, weights,
                      with_full_disk, worker)
@@ -83,11 +83,11 @@ def test_jobs_of_processes_and_of_threads_keep_each_other_out(workspace):
     file = workspace.config("job")
     folder = workspace.folder / "job"
     commands = [worker(file, *LONG, TIMEOUT)] * 2
-    with job(workspace.folder, *commands) as first:
+    with forked_job(workspace.folder, *commands) as first:
         first.wait_for("step     10/")
         pid = first.processes[0].pid
         assert_in_use(run("train", file, *settings(LONG)), folder, pid)
-        with job(workspace.folder, *commands) as second:
+        with forked_job(workspace.folder, *commands) as second:
             assert second.codes() == [2, 2], second.text()
             assert f"is in use by process {pid} on " in complaint(second)
         first.signal(0, signal.SIGTERM)

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
-from processes import environment, job
+from forking import forked_job
+from processes import environment
 from program import TIMEOUT, complaint, evaluations, losses, newest_checkpoint, settings, worker
 
 import slimpack.worker
@@ -44,7 +45,7 @@ def test_processes_train_as_threads_do_bit_for_bit(workspace, ranks, overrides):
                  "evaluation.tokens=1000", "data.step_tokens=700"]
     threads = workspace.train(f"{name}-threads", *overrides)
     file = workspace.config(name)
-    with job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * ranks) as processes:
+    with forked_job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * ranks) as processes:
         assert processes.codes() == [0] * ranks, processes.text()
     assert losses(workspace.folder / name) == losses(threads)
     assert evaluations(workspace.folder / name) == evaluations(threads)
@@ -62,7 +63,7 @@ def test_processes_measure_what_they_cost_each_other(workspace):
     overrides = ["parallel.pp=2", "parallel.dp=2", "data.step_tokens=700", "data.context=256",
                  "train.steps=2"]
     file = workspace.measured_config("measured")
-    with job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * 4) as processes:
+    with forked_job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * 4) as processes:
         assert processes.codes() == [0] * 4, processes.text()
     assert "measuring one layer on 4 processes" in processes.text()
     file = newest_checkpoint(workspace.folder / "measured") / "cost.json"
@@ -165,7 +166,7 @@ def test_a_place_in_the_job_that_is_none_is_refused_in_one_line(workspace, place
 ])
 def test_what_cannot_run_is_refused_in_one_line(workspace, overrides, parts):
     file = workspace.config("refused")
-    with job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * 2) as processes:
+    with forked_job(workspace.folder, *[worker(file, *overrides, TIMEOUT)] * 2) as processes:
         assert processes.codes() == [2, 2], processes.text()
         line = complaint(processes)
     for part in parts:
@@ -176,7 +177,7 @@ def test_what_cannot_run_is_refused_in_one_line(workspace, overrides, parts):
 def test_processes_that_draw_other_documents_do_not_train(workspace):
     file = workspace.config("unlike")
     commands = [worker(file, "parallel.pp=2", TIMEOUT, f"data.seed={seed}") for seed in (1, 2)]
-    with job(workspace.folder, *commands) as processes:
+    with forked_job(workspace.folder, *commands) as processes:
         assert processes.codes() == [2, 2], processes.text()
         line = complaint(processes)
     assert "step 1: ranks 0 and 1 have drawn different documents" in line
@@ -191,7 +192,7 @@ def test_what_another_process_would_plan_or_pay_does_not_matter(workspace):
     others = ["plan.planner=packed", "plan.granularity=16", "plan.time_budget=1", "plan.backward=whole",
               "hardware.linear_flops=1e12", "cost.file=nowhere.json"]
     commands = [worker(file, *overrides, *more, TIMEOUT) for more in ([], others)]
-    with job(workspace.folder, *commands) as processes:
+    with forked_job(workspace.folder, *commands) as processes:
         assert processes.codes() == [0, 0], processes.text()
     assert losses(workspace.folder / "unlike-plans") == losses(threads)
     assert evaluations(workspace.folder / "unlike-plans") == evaluations(threads)
@@ -202,7 +203,7 @@ def test_processes_plan_with_a_time_budget(workspace):
     """Choices that the clock decides are decided once. `--against` plans twice more, in line."""
     file = workspace.config("budget")
     command = [*worker(file, "parallel.dp=2", "plan.time_budget=1", TIMEOUT), "--against", "packed"]
-    with job(workspace.folder, command, command) as processes:
+    with forked_job(workspace.folder, command, command) as processes:
         assert processes.codes() == [0, 0], processes.text()
         assert "sliced is " in processes.text()
     assert len(losses(workspace.folder / "budget")) == 3
@@ -216,7 +217,7 @@ def test_what_one_process_cannot_train_on_ends_all_with_its_cause(workspace):
     commands = [worker(file, "parallel.pp=2", "data.step_tokens=1", "checkpoint.every=1", TIMEOUT)
                 for _ in range(2)]
     commands[1] += settings([f"data.prefix={prefix}"])
-    with job(workspace.folder, *commands) as processes:
+    with forked_job(workspace.folder, *commands) as processes:
         assert processes.codes() == [2, 2], processes.text()
         line = complaint(processes)
     assert f"document {document} holds token 257" in line and str(prefix) in line
@@ -227,7 +228,7 @@ def test_what_one_process_cannot_train_on_ends_all_with_its_cause(workspace):
 def test_training_that_diverges_is_a_failed_run_in_all_processes(workspace):
     file = workspace.config("diverging")
     diverge = ["parallel.pp=2", "train.learning_rate=1e30", "train.min_learning_rate=1e30"]
-    with job(workspace.folder, *[worker(file, *diverge, TIMEOUT)] * 2) as processes:
+    with forked_job(workspace.folder, *[worker(file, *diverge, TIMEOUT)] * 2) as processes:
         assert processes.codes() == [1, 1], processes.text()
         line = complaint(processes)
     assert "training has diverged" in line and "after " in line
@@ -237,17 +238,17 @@ def test_an_update_that_makes_infinite_weights_fails_in_all_processes_and_a_lowe
     """Only a rank knows its weights. The others hear of it, and none saves them."""
     file = workspace.config("infinite")
     usual = ["parallel.pp=2", "checkpoint.every=1", "checkpoint.keep_last=1", "data.step_tokens=200"]
-    with job(workspace.folder, *[worker(file, *usual, "train.steps=1", TIMEOUT)] * 2) as processes:
+    with forked_job(workspace.folder, *[worker(file, *usual, "train.steps=1", TIMEOUT)] * 2) as processes:
         assert processes.codes() == [0, 0], processes.text()
     more = [*usual, TIMEOUT, "train.learning_rate=1e39"]
-    with job(workspace.folder,
-             *[[*worker(file, *more), "--resume", "auto"]] * 2) as processes:
+    with forked_job(workspace.folder,
+                    *[[*worker(file, *more), "--resume", "auto"]] * 2) as processes:
         assert processes.codes() == [1, 1], processes.text()
         line = complaint(processes)
     assert "made weights that are not finite numbers" in line and "after 1 of 3 steps" in line
     assert line.endswith("step-00000001)")
     assert newest_checkpoint(workspace.folder / "infinite").name == "step-00000001"
-    with job(workspace.folder, *[[*worker(file, *usual, TIMEOUT), "--resume", "auto"]] * 2) as processes:
+    with forked_job(workspace.folder, *[[*worker(file, *usual, TIMEOUT), "--resume", "auto"]] * 2) as processes:
         assert processes.codes() == [0, 0], processes.text()
     assert newest_checkpoint(workspace.folder / "infinite").name == "step-00000003"
 
@@ -255,12 +256,13 @@ def test_an_update_that_makes_infinite_weights_fails_in_all_processes_and_a_lowe
 @pytest.mark.parametrize("full", [0, 1])
 def test_a_disk_that_is_full_for_one_process_is_a_failed_run_in_all(workspace, full):
     """Room for metrics, not for a stage's tensors."""
-    module, name, *rest = worker(workspace.config(f"full{full}"), "parallel.pp=2", TIMEOUT)
-    limited = ["-c", "import resource, runpy; resource.setrlimit(resource.RLIMIT_FSIZE, "
-               f"(20_000, 20_000)); runpy.run_module('{name}', run_name='__main__')", *rest]
-    commands = [[module, name, *rest]] * 2
-    commands[full] = limited
-    with job(workspace.folder, *commands) as processes:
+    command = worker(workspace.config(f"full{full}"), "parallel.pp=2", TIMEOUT)
+    limited = workspace.folder / "limited.py"
+    limited.write_text("import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+                       "from slimpack.command_line import end; from slimpack.worker import main; end(main)")
+    commands = [command] * 2
+    commands[full] = [limited, *command[2:]]
+    with forked_job(workspace.folder, *commands) as processes:
         assert processes.codes() == [1, 1], processes.text()
         line = complaint(processes)
     assert "File too large" in line and "earlier checkpoints are intact" in line
@@ -282,7 +284,7 @@ def test_each_machine_says_what_its_own_configuration_lacks(workspace, local_ran
 def lose(workspace, name, grid, rank, how):
     """Sends a signal to one of two processes that train; how long the other lives, and what it says."""
     commands = [worker(workspace.config(name), *grid, *LONG, TIMEOUT)] * 2
-    with job(workspace.folder, *commands) as processes:
+    with forked_job(workspace.folder, *commands) as processes:
         processes.wait_for("step     10/")
         processes.signal(rank, how)
         start = time.monotonic()
@@ -310,7 +312,7 @@ def test_a_process_that_is_stopped_ends_the_job_within_the_timeout(workspace, ra
 
 def test_a_scheduler_stops_all_processes_by_asking_one(workspace):
     commands = [worker(workspace.config("asked"), "parallel.pp=2", *LONG, TIMEOUT)] * 2
-    with job(workspace.folder, *commands) as processes:
+    with forked_job(workspace.folder, *commands) as processes:
         processes.wait_for("step     10/")
         processes.signal(1, signal.SIGTERM)
         assert processes.codes() == [0, 0], processes.text()

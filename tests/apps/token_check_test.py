@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from processes import job
+from forking import forked_job
 from program import (LENGTHS, TOKENS, VOCABULARY, assert_refused, losses, run, settings)
 
 ONE_DOCUMENT = ["data.step_tokens=1"]  # a step
@@ -97,7 +97,7 @@ def test_all_processes_end_with_what_the_first_has_found(workspace, ranks):
     prefix, document = workspace.spoil_third_step("bad-for-all")
     command = ["-m", "slimpack.worker", workspace.config("all-end"),
                *settings([*ONE_DOCUMENT, "parallel.pp=2", f"data.prefix={prefix}"])]
-    with job(workspace.folder, *[command] * ranks) as processes:
+    with forked_job(workspace.folder, *[command] * ranks) as processes:
         assert processes.codes() == [2] * ranks, processes.text()
     lines = [s for s in processes.text().splitlines() if s.startswith("slimpack: ")]
     assert len(lines) == 1 and f"document {document} holds token 257 at position 0" in lines[0]

@@ -11,7 +11,7 @@ import slimpack
 import torch
 from accelerate import Accelerator
 from accelerate.data_loader import prepare_data_loader
-from processes import job
+from forking import forked_job
 from slimpack.torch import PackedCollator, PackedDataLoader, SlimPackSampler
 from trainer_rank import PackedTrainer, arguments, numbered, tiny_model
 from transformers import DataCollatorWithFlattening
@@ -129,7 +129,7 @@ def test_trainer_on_two_ranks_trains_as_on_one(tmp_path):
     for ranks in (1, 2):
         folder = tmp_path / str(ranks)
         folder.mkdir()
-        with job(folder, *([script, folder, count, 2 // ranks] for _ in range(ranks))) as running:
+        with forked_job(folder, *([script, folder, count, 2 // ranks] for _ in range(ranks))) as running:
             assert set(running.codes()) == {0}, running.text()
         found[ranks] = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
     for of_ranks in found.values():

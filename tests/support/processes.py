@@ -1,12 +1,9 @@
-"""Jobs of several processes on this machine, started as torchrun starts them but sooner."""
+"""Jobs of several processes on this machine; forking.py starts them."""
 
 import contextlib
 import os
 import random
-import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -57,8 +54,7 @@ class Job:
         end = time.monotonic() + PATIENCE
         waited = [p for rank, p in enumerate(self.processes) if rank not in but]
         for p in waited:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                p.wait(max(0, end - time.monotonic()))
+            p.wait(max(0, end - time.monotonic()))
         codes = [p.poll() for p in waited]
         assert None not in codes, f"ranks hang; exit codes {codes}:\n{self.text()}"
         return codes
@@ -68,30 +64,3 @@ def node_size(processes):
     """The processes of a node: two on each of several nodes, if their number is even; else all on
     one."""
     return 2 if processes % 2 == 0 else processes
-
-
-def new_process(command, place, log):
-    return subprocess.Popen([sys.executable, *map(str, command)], stdout=log, stderr=log,
-                            env={**environment(), **place})
-
-
-@contextlib.contextmanager
-def job(folder, *commands, start=new_process):
-    """One process for each command, which is what follows the interpreter. start(command, place, log):
-    the process; place: what the environment says of its rank."""
-    port = free_port()
-    log = folder / f"job-{port}.log"
-    processes = []
-    try:
-        with log.open("w") as out:
-            for rank, command in enumerate(commands):
-                place = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(len(commands)),
-                             LOCAL_WORLD_SIZE=str(node_size(len(commands))),
-                             MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-                processes.append(start(command, place, out))
-        yield Job(processes, log)
-    finally:
-        for p in processes:
-            with contextlib.suppress(ProcessLookupError):
-                p.send_signal(signal.SIGKILL)
-            p.wait()

@@ -11,7 +11,8 @@ import slimpack
 import slimpack.torch
 import torch
 import training_ranks
-from processes import environment, job
+from forking import forked_job
+from processes import environment
 from ranks import outcomes, run
 from smollm2_weights import fixture_weights, write_short_model  # noqa: F401
 from slimpack.torch import pipeline
@@ -114,7 +115,7 @@ def test_processes_that_are_no_whole_replicas_are_told_so(corpus, tmp_path):
 ])
 def test_a_run_that_cannot_go_on_ends_with_one_line(corpus, tmp_path, options, code, message):
     command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, *options]
-    with job(tmp_path, command, command) as processes:
+    with forked_job(tmp_path, command, command) as processes:
         assert processes.codes() == [code, code], processes.text()
         told = [line for line in processes.text().splitlines() if line.startswith("slimpack: ")]
     assert len(told) == 1 and message in told[0]
@@ -124,7 +125,7 @@ def test_a_run_that_cannot_go_on_ends_with_one_line(corpus, tmp_path, options, c
 def test_ctrl_c_saves_and_ends_with_one_line(corpus, tmp_path):
     command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, "--context", "64",
                "--step-tokens", "64", "--steps", "100000"]
-    with job(tmp_path, command, command) as processes:
+    with forked_job(tmp_path, command, command) as processes:
         processes.wait_for("step      2/100000")
         processes.signal(1, signal.SIGINT)
         assert processes.codes() == [130, 130], processes.text()
@@ -140,7 +141,7 @@ def test_ctrl_c_saves_and_ends_with_one_line(corpus, tmp_path):
 @pytest.mark.whole
 def test_a_module_of_ones_own_trains_on_two_stages(corpus, tmp_path):
     command = [OWN, corpus, tmp_path]
-    with job(tmp_path, command, command) as processes:  # as torchrun starts them
+    with forked_job(tmp_path, command, command) as processes:
         assert processes.codes() == [0, 0], processes.text()
     losses = [line["loss"] for line in training_ranks.lines(tmp_path)]
     assert len(losses) == 10 and losses[-1] < losses[0]

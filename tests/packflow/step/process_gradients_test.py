@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 from driver import BUILD, run_driver, write_step
+from forking import forked_job
 from gradients_test import assert_same_gradients, random_grid, with_stages_per_rank, with_zones
 from hugging_face import loss_and_backward, make_model, use_fp64_casts
-from processes import job
 from safetensors.torch import load_file
 
 WORKER = Path(__file__).with_name("process_worker.py")
@@ -50,7 +50,7 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
         cases.append((model, sequences, plan, folder))
         write_step(folder, model, sequences, plan, "fp64", steps=2)
     files = [folder / "step.json" for *_, folder in cases]
-    with job(tmp_path, *[[WORKER, "gloo", *files]] * ranks) as processes:
+    with forked_job(tmp_path, *[[WORKER, "gloo", *files]] * ranks) as processes:
         assert processes.codes() == [0] * ranks, processes.text()
     for model, sequences, plan, folder in cases:
         out = load_file(folder / "out.safetensors")
@@ -73,7 +73,7 @@ def test_collectives_of_the_backend_give_what_messages_give_but_for_rounding(tmp
     for i, ((*_, sequences, plan), model) in enumerate(zip(cases, models, strict=True)):
         write_step(tmp_path / str(i), model, sequences, plan, "fp64", steps=2)
     files = [tmp_path / str(i) / "step.json" for i in range(len(cases))]
-    with job(tmp_path, *[[WORKER, "gloo", *files]] * 4) as processes:
+    with forked_job(tmp_path, *[[WORKER, "gloo", *files]] * 4) as processes:
         assert processes.codes() == [0] * 4, processes.text()
     for i, ((*_, sequences, plan), model) in enumerate(zip(cases, models, strict=True)):
         out = load_file(tmp_path / str(i) / "out.safetensors")
