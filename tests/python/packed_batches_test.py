@@ -1,7 +1,6 @@
 """examples/packed_batches.py: the loss and gradients of one document at a time, on one rank and on two."""
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from forking import forked_job
 from processes import BUILD, environment
 from slimpack.torch import PackedCollator, SlimPackSampler
 
@@ -69,8 +69,7 @@ def test_two_ranks_train_as_one(tmp_path):
                  "512", "--steps", "4"]
     one = subprocess.run([sys.executable, *arguments, "--micro-batches", "4"], check=True, capture_output=True, text=True,
                          env=environment())
-    two = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-                          "2", *arguments, "--micro-batches", "2"], check=True, capture_output=True, text=True,
-                         env={**os.environ, **environment()})
+    with forked_job(tmp_path, *[[*arguments, "--micro-batches", "2"]] * 2) as two:
+        assert two.codes() == [0, 0], two.text()
     assert len(losses(one.stdout)) == 4 and losses(one.stdout)[-1] < losses(one.stdout)[0]
-    assert np.allclose(losses(one.stdout), losses(two.stdout), atol=2e-4)
+    assert np.allclose(losses(one.stdout), losses(two.text()), atol=2e-4)
