@@ -1,9 +1,16 @@
-# ccache and mold where they are installed; the build is the same without them.
+# What makes builds faster and changes nothing of what they make: ccache and mold where they are
+# installed, and fewer collections in the compiler.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without this ccache does not keep what was compiled with a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
                                   CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+endif()
+
+# GCC first collects its garbage at 128 MB, which the headers alone fill: it spends 7 % of a test's
+# compilation there.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options(--param=ggc-min-heapsize=400000)  # KB
 endif()
 
 include(CheckLinkerFlag)
