@@ -10,6 +10,7 @@
 #include "slimpack/planner/step_problem.h"
 #include "slimpack/sim/simulate.h"
 #include "tests/planner/random_baseline_job.h"
+#include "tests/support/sample.h"
 
 namespace slimpack {
 namespace {
@@ -49,8 +50,11 @@ void expect_bounded(const PlanRequest& request, const Costs& known, int& close) 
 
 TEST(BaselineBounds, AreAboveNoStep) {
   const Costs cost = testing::small_cost(8);
-  int close = 0;
+  int close = 0, cases = 0;
+  testing::Sample sample;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    if (!sample.next()) continue;
+    ++cases;
     SCOPED_TRACE(seed);
     Rng rng(seed);
     const PlanRequest request = testing::random_baseline_job(rng);
@@ -58,7 +62,7 @@ TEST(BaselineBounds, AreAboveNoStep) {
     if (request.backward == BackwardKind::kWhole) known.weight_gradient = {};
     expect_bounded(request, known, close);
   }
-  EXPECT_GT(close, 100);  // bounds that say something
+  EXPECT_GT(close, 5 * cases / 3);  // bounds that say something
 }
 
 }  // namespace

@@ -58,8 +58,11 @@ TEST(TunedBaseline, IsTheBestOfAllTunings) {
 
 TEST(TunedBaseline, IsNoLongerThanThePublishedSettingAndOursIsNoLongerThanIt) {
   const Costs cost = testing::small_cost(8);
-  int shorter = 0;
+  int shorter = 0, cases = 0;
+  testing::Sample sample;
   for (std::uint64_t seed = 100; seed < 160; ++seed) {
+    if (!sample.next()) continue;
+    ++cases;
     SCOPED_TRACE(seed);
     Rng rng(seed);
     PlanRequest request = testing::random_baseline_job(rng);
@@ -84,7 +87,7 @@ TEST(TunedBaseline, IsNoLongerThanThePublishedSettingAndOursIsNoLongerThanIt) {
       if (best.step.prediction.makespan < published.prediction.makespan) ++shorter;
     }
   }
-  EXPECT_GT(shorter, 100);
+  EXPECT_GT(shorter, 5 * cases / 3);
 }
 
 TEST(TunedBaseline, TakesMoreSlicesWhereASequenceIsLong) {
