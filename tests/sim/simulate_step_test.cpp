@@ -204,7 +204,7 @@ TEST(SimulateStep, AMergedPackWaitsForTheLastAndLastsAsLongAsTheSlowest) {
   using enum SpanKind;
   const auto span = [](std::int32_t rank, SpanKind kind, std::int32_t pack, std::int64_t start,
                        std::int64_t end) {
-    return Span{rank, kind, PackId(pack), StageId(rank), Nanos(start), Nanos(end)};
+    return Span{rank, kind, PackId(pack), StageId(0), Nanos(start), Nanos(end)};
   };
   EXPECT_EQ(result.timeline.spans,
             (std::vector<Span>{span(0, kForward, 0, 0, 3), span(0, kForward, 1, 3, 9),

@@ -168,6 +168,26 @@ INSTANTIATE_TEST_SUITE_P(
             "qwen2", used_with({{"sliding_window", nullptr}, {"max_window_layers", 1}}), {0, 0, 0}},
         WindowCase{"qwen2", {{"sliding_window", 64}, {"max_window_layers", 0}}, {0, 0, 0}}));
 
+TEST(Decoder, MayHaveNoWindowsThatItsConfigCannotExpress) {
+  const auto errors = [](const char* family, const std::vector<std::int64_t>& windows) {
+    json config = small_config(family);
+    Decoder decoder = shape_of(config);
+    std::vector<LayerShape> layers;
+    for (const std::int64_t window : windows) {
+      layers.push_back(decoder.kinds.front());
+      layers.back().window = window;
+    }
+    decoder.set_layers(layers);
+    return decoder_errors(decoder);
+  };
+  EXPECT_TRUE(errors("mistral", {7, 7}).empty());
+  EXPECT_TRUE(errors("qwen3", {0, 7, 0}).empty());
+  EXPECT_FALSE(errors("llama", {7, 7}).empty());
+  EXPECT_FALSE(errors("mistral", {7, 0}).empty());
+  EXPECT_FALSE(errors("qwen2", {7, 8}).empty());
+  EXPECT_FALSE(errors("qwen2", {-7}).empty());
+}
+
 TEST(Decoder, TheDemoModelIsTheOneThatItsExampleDescribes) {
   const Decoder demo = read_decoder(SLIMPACK_SOURCE_DIR "/models/demo.json");
   EXPECT_EQ(demo.max_positions, Tokens(16384));

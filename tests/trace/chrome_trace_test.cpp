@@ -117,6 +117,7 @@ TEST(ChromeTrace, NamesRanksByTheirPlaceInTheGrid) {
   grid.replicas = 2;
   grid.tensor = 2;
   grid.spans = {span(5, SpanKind::kForward, 0, 0, 10)};
+  grid.spans[0].stage = StageId(0);
   const json trace = trace_of({grid});
   // 5 = (1 · 2 stages + 0) · 2 + 1.
   EXPECT_EQ(events(trace, "M")[2 + 2 * 5].at("args").at("name"),

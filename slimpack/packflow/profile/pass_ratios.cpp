@@ -29,10 +29,11 @@ std::vector<PassRatio> ratios_on(const ProfileOptions& options, const ProfileRan
     const at::Tensor kv = at::randn({n, s.num_kv_heads, s.head_dim}, type);
     AttentionResult result;
     const Nanos forward = rank.fastest_of_three([&] {
-      result = attention_forward(q_TND, {kv, kv}, Tokens(0));
+      result = attention_forward(q_TND, {kv, kv}, Tokens(0), s.window);
     });
     const Nanos backward = rank.fastest_of_three([&] {
-      static_cast<void>(attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}));
+      static_cast<void>(
+          attention_backward(q_TND, q_TND, {kv, kv}, result, Tokens(0), {}, s.window));
     });
     const ProfilePoint whole{tokens, Tokens(0)};
     const PassTimes layer = bench.measure({&whole, 1}, options.budget / 10).front();

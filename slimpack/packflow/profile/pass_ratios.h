@@ -8,9 +8,9 @@
 
 namespace slimpack {
 
-/// Times of one layer on one whole sequence, split into attention and everything else. The latter
-/// is a difference: where attention takes nearly all, noise of a busy machine can hide it, and it
-/// is 1 ns then.
+/// Times of one layer, of the first kind, on one whole sequence, split into attention and
+/// everything else. The latter is a difference: where attention takes nearly all, noise of a busy
+/// machine can hide it, and it is 1 ns then.
 struct PassRatio {
   Tokens tokens;
   Nanos attention_forward, attention_backward;
