@@ -22,7 +22,7 @@ TEST(LargestErrors, ComeFirst) {
   ASSERT_EQ(errors.size(), 2u);
   EXPECT_EQ(errors[0], (Json{{"rank", 1},
                              {"kind", static_cast<int>(SpanKind::kBackward)},
-                             {"stage", 0},
+                             {"stage", 1},
                              {"pack", 0},
                              {"predicted_ns", 20},
                              {"measured_ns", 11}}));

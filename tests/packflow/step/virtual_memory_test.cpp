@@ -37,7 +37,7 @@ TEST(StepRecord, InputsOfVirtualTimeCountBesideThePeakOfTheActionThatRunsMeanwhi
   const MemoryScope charged(kRank);
   const Bytes resident = live_bytes(kRank);
   const RankClock clock(ClockKind::kVirtual, Nanos(0));
-  StepRecord record(3, clock, RankMemory(at::kCPU, kRank), resident, 0);
+  StepRecord record(3, StageId(0), clock, RankMemory(at::kCPU, kRank), resident, 0);
   record.begin_action();
   const at::Tensor kept = bytes(400);
   static_cast<void>(bytes(1000));
