@@ -56,7 +56,7 @@ TEST(StepErrors, PutTheWorstActionFirst) {
   const StepErrors errors = step_errors(planned(), small_cost(), measured, 4);
   ASSERT_EQ(errors.worst.size(), 4U);
   const ActionError& worst = errors.worst.front();
-  EXPECT_EQ(worst.work, (Work{1, SpanKind::kForward, 0, PackId(0)}));
+  EXPECT_EQ(worst.work, (Work{1, SpanKind::kForward, StageId(1), PackId(0)}));
   EXPECT_NEAR(worst.error(), -0.5, 1e-6);
   EXPECT_EQ(worst.spread, 0);
   // The error repeats, no other action is off, and 8,000 rows are not few: kernels are left as its
