@@ -10,7 +10,7 @@
 
 namespace slimpack {
 
-/// Target of a row without one: the last token of a sequence.
+/// Target of a row without one: a token that the loss does not count, or the last of a sequence.
 inline constexpr std::int64_t kNoTarget = -1;
 
 /// Logits of a block of rows and of the rank's columns, in the compute type or wider; on the way to
