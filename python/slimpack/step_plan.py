@@ -65,7 +65,7 @@ class StepPlan:
 
     @property
     def stages_per_rank(self):
-        """Stage s sits on rank s mod (stages / stages_per_rank) of the pipeline."""
+        """Around the ranks, stage s sits on rank s mod (stages / stages_per_rank) of the pipeline."""
         return self._native.stages_per_rank
 
     @property

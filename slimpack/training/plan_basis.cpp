@@ -64,8 +64,10 @@ Costs measured(const RunConfig& config, const Decoder& shape, const JobAgreement
 
 /// Whether a run of such ranks can go on with stages as these ranks had them.
 bool runs_on(const ParallelConfig& p, const RankGrid& grid) {
-  return p.pp == grid.pipeline && p.dp == grid.replicas && p.tp == grid.tensor &&
-         (p.chooses_stages || p.stages_per_rank == grid.placement.stages_per_rank()) &&
+  const bool same_stages =
+      p.chooses_stages ? !grid.placement.turns_back()
+                       : grid.placement == StagePlacement::of(p.placement, p.pp, p.stages_per_rank);
+  return p.pp == grid.pipeline && p.dp == grid.replicas && p.tp == grid.tensor && same_stages &&
          (p.chooses_vocabulary || p.spread_vocabulary == grid.spread_vocabulary);
 }
 

@@ -20,6 +20,8 @@ STYLES = {
     "split": ["data.step_tokens=700", "plan.granularity=16", "plan.backward=split"],
     "ring": ["data.step_tokens=700", "parallel.stages_per_rank=2", "parallel.spread_vocabulary=true",
              "parallel.exchange_context=true"],
+    "turning": ["data.step_tokens=1600", "plan.planner=packed", "data.context=128",
+                "parallel.stages_per_rank=2", "parallel.placement=v", "plan.backward=split"],
     "zones": ["data.step_tokens=1200", "plan.planner=zeppelin"],
     # 14 MicroPacks on one replica: more than the stages need to fill the pipeline.
     "packed": ["data.step_tokens=1600", "plan.planner=packed", "data.context=128"],
@@ -27,6 +29,7 @@ STYLES = {
 CASES = [  # way, calls that synchronise, (pp, dp, tp), style
     ("lazy", "none", (2, 1, 1), "sliced"), ("eager", "none", (3, 1, 1), "packed"),
     ("eager", "first", (2, 1, 1), "sliced"), ("lazy", "every", (1, 2, 1), "sliced"),
+    ("eager", "none", (2, 1, 1), "turning"), ("lazy", "every", (2, 2, 1), "turning"),
     ("eager", "none", (2, 1, 2), "split"), ("lazy", "first", (3, 2, 1), "split"),
     ("eager", "first", (2, 1, 1), "ring"), ("eager", "none", (1, 2, 1), "zones"),
 ]

@@ -195,6 +195,26 @@ def test_a_checkpoint_resumes_on_another_number_of_stages_a_rank(workspace, befo
         assert len(files[0]) != len(files[1])
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_checkpoint_resumes_on_stages_that_turn_back(workspace, tied):
+    """The stages are those of the new setting, not the checkpoint's. Both ends of a tied matrix are on
+    one rank then."""
+    usual = ["parallel.pp=2", "parallel.stages_per_rank=2", "data.step_tokens=300", "train.dtype=fp64",
+             "train.steps=4", "checkpoint.every=2", "plan.planner=packed"]
+    model = dict(tie_word_embeddings=tied)
+    whole = workspace.train(f"around-{tied}", *usual, model=model)
+    halfway = workspace.folder / f"turn-{tied}"
+    shutil.copytree(whole / "checkpoints" / "step-00000002",
+                    halfway / "checkpoints" / "step-00000002")
+    overrides = settings([*usual, "parallel.placement=v"])
+    done = run("train", workspace.config(halfway.name, **model), *overrides, "--resume", "auto")
+    assert done.returncode == 0, done.stderr
+    losses = [line["loss"] for line in metrics(halfway)]
+    assert losses == pytest.approx([line["loss"] for line in metrics(whole)][2:], rel=1e-9)
+    plan = json.loads((halfway / "plan.json").read_text())["plan"]
+    assert plan["rank_of_stage"] == [0, 1, 1, 0]
+
+
 @pytest.mark.cases
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("before, after", [("true", "false"), ("false", "true"), ("true", "auto")])
