@@ -66,9 +66,9 @@ struct SpeedUp {
 [[nodiscard]] std::optional<SpeedUp> our_speed_up(const std::vector<PlannerTime>& times);
 
 /// Plans the step for each of `jobs`, which differ in their layouts, and takes the best. `planner`
-/// is one of planner_names; baselines are tuned (tuned_baseline), and those that do not interleave
-/// have one stage a rank. `tick`, if set, is called
-/// after each candidate plan. Throws InvalidInput as plan_step.
+/// is one of planner_names; baselines are tuned (tuned_baseline), and those that do not run the
+/// jobs' stages have one stage a rank. `tick`, if set, is called after each candidate plan. Throws
+/// InvalidInput as plan_step.
 [[nodiscard]] ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
                                        const SequenceLengths& lengths, const Choices& choices,
                                        const Costs& cost,

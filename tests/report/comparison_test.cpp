@@ -73,5 +73,34 @@ TEST_F(RandomComparisons, SayWhatAPublishedSettingAboveTheCapNeeds) {
   EXPECT_GT(said, 0);
 }
 
+TEST(Comparison, OnStagesThatTurnBackGivesBaselinesThatDoNotKnowThemOneStageARank) {
+  testing::PlanRequest request{
+      .lengths = SequenceLengths(8, Tokens(500)), .pp = 2, .context = Tokens(512)};
+  const Costs cost = testing::small_cost(8);
+  const std::array single{request.job(cost)};
+  request.layout = balanced_layout(cost, request.lengths, 2, 2, false, LastStage::kBothPasses,
+                                   PlacementStyle::kV);
+  const std::array turning{request.job(cost)};
+  int one_stage = 0;
+  for (const Baseline& baseline : baselines()) {
+    SCOPED_TRACE(baseline.name);
+    const auto row = [&](std::span<const Job> jobs) {
+      ComparedPlanner out =
+          compared(std::string(baseline.name), jobs, request.lengths, request.choices(), cost);
+      out.planning = Nanos(0);
+      return out;
+    };
+    const ComparedPlanner there = row(turning);
+    if (baseline.turns_back) {
+      EXPECT_TRUE(there.figures);
+      continue;
+    }
+    ++one_stage;
+    EXPECT_EQ(there.stages_per_rank, 1);
+    EXPECT_EQ(to_json(there), to_json(row(single)));
+  }
+  EXPECT_GT(one_stage, 0);
+}
+
 }  // namespace
 }  // namespace slimpack
