@@ -81,7 +81,6 @@ std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfi
       for (const bool spread : {false, true})
         add([&](ParallelGrid& g) {
           g.stages_per_rank = stages;
-          g.placement = PlacementStyle::kLoop;
           g.spread_vocabulary = spread;
         });
   return changes;
@@ -102,8 +101,7 @@ LayoutQuestion configured_layouts(const RunConfig& config, const Decoder& shape,
       changed.cost.file = file->second;
     Costs cost = required_cost(changed, shape, "the layout");
     StageLayout layout =
-        balanced_layout(cost, lengths, grid.pp, grid.stages_per_rank, grid.spread_vocabulary,
-                        LastStage::kBothPasses, grid.placement);
+        balanced_layout(cost, lengths, grid.pp, grid.stages_per_rank, grid.spread_vocabulary);
     if (!states_fit(changed, cost, layout)) return std::nullopt;
     Job job = configured_job(changed, cost, std::move(layout));
     Choices choices = configured_choices(changed, cost);
