@@ -55,6 +55,11 @@ inline constexpr std::array kJointPasses = {Pass::kEmbedding, Pass::kHead,
   return pass == Pass::kBackward || pass == Pass::kInputGradient;
 }
 
+/// Whether the pass takes rows from one stage and gives rows to the next one: F, B and I.
+[[nodiscard]] constexpr bool passes_rows(Pass pass) {
+  return pass == Pass::kForward || goes_back(pass);
+}
+
 /// Slices that run as one scheduling unit of one pass. The rows of its tensors are in the order of
 /// its slices.
 struct MicroPack {

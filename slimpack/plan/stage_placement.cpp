@@ -45,6 +45,11 @@ StagePlacement StagePlacement::of(PlacementStyle style, std::int32_t ranks,
   return StagePlacement(std::move(there_and_back));
 }
 
+bool StagePlacement::goes_around() const {
+  if (stages_per_rank_ == 1) return false;
+  return table_[table_.size() / static_cast<std::size_t>(stages_per_rank_)] == 0;
+}
+
 bool StagePlacement::turns_back() const {
   return std::ranges::adjacent_find(table_) != table_.end();
 }

@@ -41,6 +41,9 @@ class StagePlacement {
   }
   /// The rank's stages, ascending.
   [[nodiscard]] std::vector<StageId> stages_of(std::int32_t rank) const;
+  /// Whether ranks have several stages, and the first rank's second one follows the last rank's
+  /// first one.
+  [[nodiscard]] bool goes_around() const;
   /// Whether somewhere a stage and the next one are on one rank.
   [[nodiscard]] bool turns_back() const;
   /// The table; empty where stage s is on rank s.

@@ -123,8 +123,7 @@ class ExchangeCheck {
     return packs_.of(action.pass)[action.pack.index()];
   }
   bool check_end(const Action& end) {
-    const bool attends = end.pass == Pass::kForward || goes_back(end.pass);
-    if (!attends || !listed_.contains(end))
+    if (!passes_rows(end.pass) || !listed_.contains(end))
       error("{} exchanges attention, but is no F, B or I of the schedule", to_string(end));
     else if (pack_of(end).replicas > 1)
       error("{} exchanges attention, but its MicroPack is merged", to_string(end));

@@ -162,13 +162,10 @@ class WorstCase {
   /// Whether a synchronisation of the rank's device would end.
   bool nothing_open(std::size_t r, std::size_t p) { return rank(r, p).open == 0; }
 
-  /// Two ranks have a channel for each pass where stages go around a ring; else one each way, which
-  /// both passes share where stages turn back.
+  /// Two ranks have a channel for each pass where stages go around the ranks; else one each way,
+  /// which both passes share where stages turn back.
   [[nodiscard]] std::size_t channel(std::size_t r, Pass pass) const {
-    const StagePlacement& placement = lowered_[r].placement;
-    const bool ring = placement.stages_per_rank() > 1 &&
-                      placement.rank_of(StageId(lowered_[r].ranks.size())) == 0;
-    return ring ? way(pass) : 0;
+    return lowered_[r].placement.goes_around() ? way(pass) : 0;
   }
 
   [[nodiscard]] const MicroPack& pack_of(std::size_t r, const Action& action) const {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "slimpack/base/error.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
@@ -101,7 +102,7 @@ class ReplicaRun {
       const std::size_t s = sent.stage.index();
       return fmt::format(
           "deadlock: stage {} cannot send the output of {}: all {} slots to stage {} are full", s,
-          to_string(sent), slots_, sent.pass == Pass::kForward ? s + 1 : s - 1);
+          to_string(sent), slots_, target_stage(sent, forwards_.size())->index());
     }
     const Action& action = *next(r);
     const std::size_t s = action.pass == Pass::kHead ? forwards_.size() - 1 : action.stage.index();
@@ -132,28 +133,25 @@ class ReplicaRun {
     return static_cast<std::size_t>(schedule_.placement.rank_of(action.stage));
   }
   [[nodiscard]] std::size_t last_stage() const { return forwards_.size() - 1; }
-  [[nodiscard]] static bool passes_rows(const Action& action) {
-    return action.pass != Pass::kWeightGradient && !is_joint(action.pass);
-  }
 
   /// The channels that an action reads and writes. Null at the ends of the pipeline and for weight
   /// gradients.
   Channel* input_of(const Action& action) {
     const std::size_t s = action.stage.index();
-    if (!passes_rows(action)) return nullptr;
+    if (!passes_rows(action.pass)) return nullptr;
     if (action.pass == Pass::kForward) return s == 0 ? nullptr : &forward_[s - 1];
     return s == last_stage() ? nullptr : &backward_[s + 1];
   }
   Channel* output_of(const Action& action) {
     const std::size_t s = action.stage.index();
-    if (!passes_rows(action)) return nullptr;
+    if (!passes_rows(action.pass)) return nullptr;
     if (action.pass == Pass::kForward) return s == last_stage() ? nullptr : &forward_[s];
     return s == 0 ? nullptr : &backward_[s];
   }
   /// Between two stages of one rank nothing is sent, so nothing is ever full.
   [[nodiscard]] bool full(const Channel& channel, const Action& sender) const {
-    const std::int32_t to = sender.stage.value() + (sender.pass == Pass::kForward ? 1 : -1);
-    return schedule_.placement.rank_of(sender.stage) != schedule_.placement.rank_of(StageId(to)) &&
+    const StageId target = *target_stage(sender, forwards_.size());
+    return schedule_.placement.rank_of(sender.stage) != schedule_.placement.rank_of(target) &&
            channel.put - channel.taken >= slots_;
   }
 

@@ -52,8 +52,7 @@ std::vector<std::vector<ContextExchange>> context_exchanges(const StepPlan& plan
     for (std::size_t p = 0; p < graph.ranks(); ++p)
       for (const StepNode& node : graph.rank(r, p)) {
         const Action& action = node.action;
-        const bool attends = action.pass == Pass::kForward || goes_back(action.pass);
-        if (attends && packs.of(action.pass)[action.pack.index()].replicas == 1)
+        if (passes_rows(action.pass) && packs.of(action.pass)[action.pack.index()].replicas == 1)
           together[{node.start, action.pass}].push_back(action);
       }
     std::vector<ContextExchange>& own = out.emplace_back();

@@ -15,15 +15,15 @@ Schedule actions_of(const LoweredSchedule& lowered) {
 }
 
 std::optional<StageId> source_stage(const Action& action, std::size_t stages) {
+  if (!passes_rows(action.pass)) return std::nullopt;
   const bool forward = action.pass == Pass::kForward;
-  if (!forward && !goes_back(action.pass)) return std::nullopt;
   if (action.stage.index() == (forward ? 0 : stages - 1)) return std::nullopt;
   return StageId(action.stage.value() + (forward ? -1 : 1));
 }
 
 std::optional<StageId> target_stage(const Action& action, std::size_t stages) {
+  if (!passes_rows(action.pass)) return std::nullopt;
   const bool forward = action.pass == Pass::kForward;
-  if (!forward && !goes_back(action.pass)) return std::nullopt;
   if (action.stage.index() == (forward ? stages - 1 : 0)) return std::nullopt;
   return StageId(action.stage.value() + (forward ? 1 : -1));
 }

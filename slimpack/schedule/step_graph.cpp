@@ -7,16 +7,12 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/schedule/lowered_schedule.h"
 
 namespace slimpack {
 namespace {
 
 constexpr std::int32_t kNone = StepNode::kNone;
-
-/// F, B and I: the passes with inputs and outputs.
-bool passes_rows(Pass pass) {
-  return pass == Pass::kForward || goes_back(pass);
-}
 
 std::int64_t duration_of(const TaskTimes& times, const Action& action) {
   const std::size_t s = action.stage.index(), pack = action.pack.index();
@@ -83,23 +79,20 @@ void StepGraph::add_nodes(const Schedule& order) {
   for (std::size_t n = first; n < nodes_.size(); ++n) {
     const Action& action = nodes_[n].action;
     if (!passes_rows(action.pass)) continue;
-    const std::size_t s = action.stage.index() * (own.forwards + own.backwards);
-    own.nodes[s + (runs_forward_packs(action.pass) ? 0 : own.forwards) + action.pack.index()] =
-        static_cast<std::int32_t>(n);
+    own.nodes[own.index(action.stage, action.pass, action.pack)] = static_cast<std::int32_t>(n);
   }
 }
 
 void StepGraph::link_messages(std::size_t replica, const Schedule& order, std::size_t slots) {
   for (const std::int32_t n : placed_[replica].nodes) {
     const Action& action = at(n).action;
-    const std::int32_t to = action.stage.value() + (action.pass == Pass::kForward ? 1 : -1);
-    if (to < 0 || to >= static_cast<std::int32_t>(order.stages())) continue;
-    const StageId target(to);
-    at(n).receiver = place(replica, target, action.pass, action.pack);
+    const std::optional<StageId> target = target_stage(action, order.stages());
+    if (!target) continue;
+    at(n).receiver = place(replica, *target, action.pass, action.pack);
     at(at(n).receiver).sender = n;
-    at(n).leaves_rank = order.placement.rank_of(action.stage) != order.placement.rank_of(target);
+    at(n).leaves_rank = order.placement.rank_of(action.stage) != order.placement.rank_of(*target);
     if (!at(n).leaves_rank || action.pack.index() < slots) continue;
-    at(place(replica, target, action.pass, PackId(action.pack.index() - slots))).frees = n;
+    at(place(replica, *target, action.pass, PackId(action.pack.index() - slots))).frees = n;
   }
 }
 

@@ -93,13 +93,17 @@ class StepGraph {
   struct Placed {
     std::size_t forwards = 0, backwards = 0;
     std::vector<std::int32_t> nodes;
+
+    [[nodiscard]] std::size_t index(StageId stage, Pass pass, PackId pack) const {
+      const std::size_t first = stage.index() * (forwards + backwards);
+      return first + (runs_forward_packs(pass) ? 0 : forwards) + pack.index();
+    }
   };
 
   [[nodiscard]] std::int32_t place(std::size_t replica, StageId stage, Pass pass,
                                    PackId pack) const {
     const Placed& own = placed_[replica];
-    const std::size_t s = stage.index() * (own.forwards + own.backwards);
-    return own.nodes[s + (runs_forward_packs(pass) ? 0 : own.forwards) + pack.index()];
+    return own.nodes[own.index(stage, pass, pack)];
   }
   StepNode& at(std::int32_t index) { return nodes_[static_cast<std::size_t>(index)]; }
   void add_nodes(const Schedule& order);

@@ -32,14 +32,10 @@ struct RankGrid {
 
   [[nodiscard]] std::int32_t ranks() const { return pipeline * replicas * tensor; }
   [[nodiscard]] std::int32_t stages() const { return pipeline * placement.stages_per_rank(); }
-  /// Whether the last pipeline rank sends to the first as to its next one.
-  [[nodiscard]] bool ring() const {
-    return placement.stages_per_rank() > 1 && placement.rank_of(StageId(pipeline)) == 0;
-  }
   /// Whether a message between these neighbouring stages goes to the next pipeline rank; else it
   /// goes to the one before.
   [[nodiscard]] bool goes_up(StageId from, StageId to) const {
-    return ring() ? to > from : placement.rank_of(to) > placement.rank_of(from);
+    return placement.goes_around() ? to > from : placement.rank_of(to) > placement.rank_of(from);
   }
   [[nodiscard]] RankPlace place(std::int32_t rank) const {
     return {ReplicaId(rank / (pipeline * tensor)), rank / tensor % pipeline, rank % tensor};

@@ -85,7 +85,7 @@ std::vector<RankGroup> edge_groups(const RankGrid& grid, std::int32_t rank) {
     const std::int32_t lower = place.pipeline % 2 == parity ? place.pipeline : place.pipeline - 1;
     add({GroupKind::kForward, GroupKind::kBackward}, lower >= 0 && lower < last, lower, 1);
   }
-  if (grid.ring())
+  if (grid.placement.goes_around())
     add({GroupKind::kRingForward, GroupKind::kRingBackward},
         place.pipeline == 0 || place.pipeline == last, 0, last);
   return groups;
