@@ -252,7 +252,7 @@ Costs with_gpu(Costs cost, const HardwareSpec& hardware) {
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);
     widths.run_on(*cost.gpu);
-    LayerCosts& layer = kind == 0 ? cost : cost.more_kinds[kind - 1];
+    LayerCosts& layer = layer_costs(cost, kind);
     if (!widths.elementwise_again()) layer.elementwise = {};
     fused_head = fused_head && widths.fused_head;
   }

@@ -167,6 +167,10 @@ const LayerCosts& layer_costs(const Costs& cost, std::size_t kind) {
   return kind == 0 ? cost : cost.more_kinds[kind - 1];
 }
 
+LayerCosts& layer_costs(Costs& cost, std::size_t kind) {
+  return kind == 0 ? cost : cost.more_kinds[kind - 1];
+}
+
 PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
   if (replicas == 1) return {};
   const auto known = [&](std::size_t power) {

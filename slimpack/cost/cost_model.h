@@ -149,6 +149,7 @@ struct Costs : LayerCosts {
 
 /// The costs of a layer of this kind. REQUIRES: kind < cost.shape.kinds.size().
 [[nodiscard]] const LayerCosts& layer_costs(const Costs& cost, std::size_t kind);
+[[nodiscard]] LayerCosts& layer_costs(Costs& cost, std::size_t kind);
 
 /// FLOPs of one pass (a multiply-add is 2): matrix products and causal attention, without norms and
 /// the like. Backward has 2 × the forward's linear work and 2.5 × its attention (FlashAttention

@@ -181,10 +181,9 @@ void add_link_costs(Costs& cost, const HardwareSpec& links, const NodePlacement&
                     const ContextParallel& context) {
   LinkedJob job{cost.shape, cost.shape.kinds.front(), cost.dtype, link_map(links), placement,
                 context};
-  add_layer_links(job, cost);
-  for (std::size_t kind = 1; kind < cost.shape.kinds.size(); ++kind) {
+  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     job.layer = cost.shape.kinds[kind];
-    add_layer_links(job, cost.more_kinds[kind - 1]);
+    add_layer_links(job, layer_costs(cost, kind));
   }
   // The embedding's rows are summed and scattered; backward gathers their gradients. The head's
   // input is gathered once for both passes, and its gradient is scattered once.

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "slimpack/base/error.h"
-#include "slimpack/schedule/step_graph.h"
 #include "slimpack/sim/simulate.h"
 
 namespace slimpack {
@@ -149,21 +148,6 @@ Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times,
   Nanos last = bounds.first_rank;
   for (const Nanos end : bounds.rank_ends) last = std::max(last, end);
   return last;
-}
-
-Nanos order_bound(const Schedule& schedule, const TaskTimes& times) {
-  StepGraph graph(std::span(&schedule, 1));
-  graph.set_times(0, times);
-  graph.run();
-  Nanos reduced, ended;
-  for (std::size_t p = 0; p < graph.ranks(); ++p) {
-    const std::span<const StepNode> nodes = graph.rank(0, p);
-    const Nanos ran = nodes.empty() ? Nanos(0) : Nanos(nodes.back().put);
-    const Pass last = nodes.empty() ? Pass::kBackward : nodes.back().action.pass;
-    reduced = std::max(reduced, ran + times.reduce_after(last, p));
-    ended = std::max(ended, times.step_end[p]);
-  }
-  return reduced + ended;
 }
 
 }  // namespace slimpack

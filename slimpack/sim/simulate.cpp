@@ -38,19 +38,16 @@ struct StepEnd {
   std::vector<std::int64_t> reduced;  ///< its gradients
   std::int64_t all_reduced = 0;
 
-  StepEnd(std::span<const ReplicaPacks> replicas, const StepGraph& graph) {
-    for (std::size_t p = 0; p < graph.ranks(); ++p) {
-      ran.push_back(0);
-      reduced.push_back(0);
-      for (std::size_t r = 0; r < replicas.size(); ++r) {
-        const std::span<const StepNode> nodes = graph.rank(r, p);
-        const std::int64_t end = nodes.empty() ? 0 : nodes.back().put;
-        const Pass last = nodes.empty() ? Pass::kBackward : nodes.back().action.pass;
-        ran.back() = std::max(ran.back(), end);
-        reduced.back() =
-            std::max(reduced.back(), end + replicas[r].times.reduce_after(last, p).count());
-      }
-      all_reduced = std::max(all_reduced, reduced.back());
+  explicit StepEnd(std::size_t ranks) : ran(ranks), reduced(ranks) {}
+
+  void add(std::size_t replica, const TaskTimes& times, const StepGraph& graph) {
+    for (std::size_t p = 0; p < ran.size(); ++p) {
+      const std::span<const StepNode> nodes = graph.rank(replica, p);
+      const std::int64_t end = nodes.empty() ? 0 : nodes.back().put;
+      const Pass last = nodes.empty() ? Pass::kBackward : nodes.back().action.pass;
+      ran[p] = std::max(ran[p], end);
+      reduced[p] = std::max(reduced[p], end + times.reduce_after(last, p).count());
+      all_reduced = std::max(all_reduced, reduced[p]);
     }
   }
 };
@@ -183,7 +180,8 @@ StepGraph timed_graph(std::span<const ReplicaPacks> replicas, std::span<const Sc
 SimulationResult simulate(std::span<const ReplicaPacks> replicas, std::span<const Schedule> orders,
                           const SimulationOptions& options) {
   const StepGraph graph = timed_graph(replicas, orders, options.slots);
-  const StepEnd step(replicas, graph);
+  StepEnd step(graph.ranks());
+  for (std::size_t r = 0; r < replicas.size(); ++r) step.add(r, replicas[r].times, graph);
   const auto ranks = static_cast<std::int32_t>(graph.ranks());
   SimulationResult result;
   Timeline& timeline = result.timeline;
@@ -216,6 +214,15 @@ SimulationResult simulate(std::span<const ReplicaPacks> replicas, std::span<cons
       static_cast<double>(timeline.ranks) * static_cast<double>(result.makespan.count());
   result.bubble_ratio = whole > 0 ? 1 - static_cast<double>(busy) / whole : 0;
   return result;
+}
+
+Nanos order_bound(const Schedule& schedule, const TaskTimes& times) {
+  StepGraph graph(std::span(&schedule, 1));
+  graph.set_times(0, times);
+  graph.run();
+  StepEnd step(graph.ranks());
+  step.add(0, times, graph);
+  return Nanos(step.all_reduced) + std::ranges::max(times.step_end);
 }
 
 }  // namespace slimpack

@@ -259,7 +259,7 @@ void measure_exchanges(const ProfileOptions& options, Costs& cost) {
   measure_reduction(options, cost);
   for (std::size_t kind = 0; kind < options.shape.kinds.size(); ++kind) {
     const ProfileOptions own = options.of_kind(kind);
-    LayerCosts& layer = kind == 0 ? cost : cost.more_kinds[kind - 1];
+    LayerCosts& layer = layer_costs(cost, kind);
     for (std::int32_t group = 2; group <= options.most_merged; group *= 2)
       layer.merge.push_back(kept_merge_time(own, layer, group));
   }
