@@ -1,5 +1,5 @@
-# What makes builds faster and changes nothing of what they make: ccache and mold where they are
-# installed, and fewer collections in the compiler.
+# Builds are faster with ccache and mold, where they are installed, and with fewer collections in the
+# compiler. None of them changes what a build makes.
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without this ccache does not keep what was compiled with a precompiled header.

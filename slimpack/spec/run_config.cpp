@@ -182,8 +182,8 @@ void require_ranks_for_stages(const ParallelConfig& p, std::string_view origin) 
   if (turns && (p.spread_vocabulary || p.chooses_vocabulary || p.exchange_context))
     invalid_input(
         "{}: parallel.placement is \"v\", where no vocabulary is spread and no attention "
-        "exchanged; "
-        "set parallel.spread_vocabulary and exchange_context to false, or placement to \"loop\"",
+        "exchanged; set parallel.spread_vocabulary and exchange_context to false, or placement to "
+        "\"loop\"",
         origin);
   if (p.pp == 1 && p.spread_vocabulary)
     invalid_input(

@@ -37,7 +37,7 @@ struct Span {
   std::int32_t rank = 0;
   SpanKind kind = SpanKind::kForward;
   PackId pack{-1};
-  StageId stage{0};  ///< of the pipeline; of work that is no stage's the rank's first
+  StageId stage{0};  ///< where the work belongs to no stage: the rank's first
   Nanos start;
   Nanos end;
 

@@ -21,8 +21,7 @@ struct CachedHeads {
   std::int64_t heads = 0;
   std::int64_t capacity = 0;
   std::int64_t head_dim = 0;
-  std::int64_t window =
-      0;  ///< of the layer (LayerShape): a query sees keys nearer than that; 0 = all
+  std::int64_t window = 0;  ///< LayerShape::window
 };
 
 /// The keys that rows see among those that came with them, and how far after the keys before these
