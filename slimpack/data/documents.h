@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "slimpack/data/indexed_dataset.h"
-#include "slimpack/data/sequence_tokens.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/data/token_range.h"
 

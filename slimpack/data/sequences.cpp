@@ -1,11 +1,22 @@
 #include "slimpack/data/sequences.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "slimpack/base/error.h"
 
 namespace slimpack {
+
+TargetMask all_targets(std::size_t tokens) {
+  TargetMask targets(tokens, 1);
+  if (tokens > 0) targets.front() = 0;
+  return targets;
+}
+
+std::int64_t count_of(const TargetMask& targets) {
+  return std::accumulate(targets.begin(), targets.end(), std::int64_t{0});
+}
 
 std::int64_t sequence_count(Tokens length, const SequenceRule& rule) {
   if (length == Tokens(0)) return 0;

@@ -1,4 +1,5 @@
-// Turns documents into sequences of at most the context. Steps are made of sequences.
+// Turns documents into sequences of at most the context. Steps are made of sequences. A sequence's
+// tokens go to the model with a mask of targets.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,21 @@
 #include "slimpack/base/units.h"
 
 namespace slimpack {
+
+/// By token of a sequence: 1 = a target, which the token before it predicts and the loss counts,
+/// 0 = none. The first token is none.
+using TargetMask = std::vector<std::uint8_t>;
+
+/// Every token but the first is a target.
+[[nodiscard]] TargetMask all_targets(std::size_t tokens);
+/// The number of targets.
+[[nodiscard]] std::int64_t count_of(const TargetMask& targets);
+
+/// Both fields have one entry for each token.
+struct SequenceTokens {
+  std::vector<std::int64_t> tokens;
+  TargetMask targets;
+};
 
 struct SequenceRule {
   Tokens context{4096};  ///< a sequence has at most this many tokens; 1 or more

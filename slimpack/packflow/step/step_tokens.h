@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/data/sequence_tokens.h"
+#include "slimpack/data/sequences.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/row_share.h"
 
