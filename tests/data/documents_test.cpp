@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
-#include "slimpack/data/indexed_dataset_writer.h"
 #include "tests/data/index_by_hand.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/numbered_tokens.h"
 #include "tests/support/temp_folder.h"
 
 namespace slimpack {
@@ -40,21 +40,10 @@ void write_mask(const std::filesystem::path& prefix, const Masks& masks) {
   put_file(prefix.string() + ".mask.bin", bin);
 }
 
-void write_tokens(const std::filesystem::path& prefix, const std::vector<std::size_t>& lengths) {
-  IndexedDatasetWriter writer(prefix, 1 << 16);
-  std::int32_t token = 0;
-  for (const std::size_t length : lengths) {
-    std::vector<std::int32_t> document;
-    for (std::size_t i = 0; i < length; ++i) document.push_back(token++);
-    writer.append(document);
-  }
-  writer.commit();
-}
-
 /// Documents of 5, 0 and 3 tokens.
 class Masked : public testing::Test {
  protected:
-  Masked() { write_tokens(prefix(), {5, 0, 3}); }
+  Masked() { testing::write_numbered_tokens(prefix(), {5, 0, 3}); }
   [[nodiscard]] std::filesystem::path prefix() const { return folder_ / "set"; }
   [[nodiscard]] Documents open() const { return Documents::open(prefix()); }
 
@@ -84,19 +73,20 @@ TEST_F(Masked, TheMaskSaysWhichTokensAreTargetsButNeverTheFirst) {
 }
 
 RC_GTEST_PROP(Documents, APartOfADocumentHasItsPartOfTheMask, ()) {
-  const auto lengths = *rc::gen::nonEmpty(
-      rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(0, 40)));
+  const auto lengths =
+      *rc::gen::nonEmpty(rc::gen::container<std::vector<std::int32_t>>(rc::gen::inRange(0, 40)));
   Masks masks;
-  for (const std::size_t length : lengths)
-    masks.push_back(*rc::gen::container<std::string>(length, rc::gen::element('\0', '\1')));
+  for (const std::int32_t length : lengths)
+    masks.push_back(*rc::gen::container<std::string>(static_cast<std::size_t>(length),
+                                                     rc::gen::element('\0', '\1')));
   const TempFolder folder;
-  write_tokens(folder / "set", lengths);
+  testing::write_numbered_tokens(folder / "set", lengths);
   write_mask(folder / "set", masks);
   const Documents documents = Documents::open(folder / "set");
   const SequenceRule rule{Tokens(*rc::gen::inRange(1, 20)), *rc::gen::arbitrary<bool>()};
   std::int64_t first_token = 0;
   for (std::size_t d = 0; d < lengths.size(); ++d) {
-    const Tokens length(static_cast<std::int64_t>(lengths[d]));
+    const Tokens length(lengths[d]);
     for (std::int64_t k = 0; k < sequence_count(length, rule); ++k) {
       const DocumentSequence sequence = sequence_of(d, length, k, rule);
       const SequenceTokens read = documents.read(sequence);

@@ -6,28 +6,14 @@
 #include <vector>
 
 #include "slimpack/base/json_fields.h"
-#include "slimpack/data/indexed_dataset_writer.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/packflow/kernels/cross_entropy.h"
 #include "slimpack/training/document_reader.h"
+#include "tests/support/numbered_tokens.h"
 #include "tests/support/temp_folder.h"
 
 namespace slimpack {
 namespace {
-
-/// A dataset in which every token has an id of its own: the number of tokens before it.
-std::int64_t write_dataset(const std::filesystem::path& prefix,
-                           const std::vector<std::int32_t>& lengths) {
-  IndexedDatasetWriter writer(prefix, 1 << 20);
-  std::int32_t next = 0;
-  for (const std::int32_t length : lengths) {
-    std::vector<std::int32_t> document;
-    for (std::int32_t i = 0; i < length; ++i) document.push_back(next++);
-    writer.append(document);
-  }
-  writer.commit();
-  return next;
-}
 
 /// The sequences of the first `count` that are drawn, with a stop after every `resume_after` steps:
 /// there another sampler goes on from the saved cursor.
@@ -52,7 +38,7 @@ RC_GTEST_PROP(Epoch, TrainsEveryTokenOfEveryDocumentExactlyOnceAlsoOverAResume, 
   lengths.push_back(*rc::gen::inRange(1, 120));
   const std::int32_t context = *rc::gen::inRange(1, 60);
   const TempFolder folder;
-  const std::int64_t tokens = write_dataset(folder / "set", lengths);
+  const std::int64_t tokens = testing::write_numbered_tokens(folder / "set", lengths);
   Decoder shape;
   shape.vocab_size = tokens;
   const DocumentReader reader(folder / "set", shape, "config.json");
