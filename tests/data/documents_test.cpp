@@ -43,7 +43,7 @@ void write_mask(const std::filesystem::path& prefix, const Masks& masks) {
 /// Documents of 5, 0 and 3 tokens.
 class Masked : public testing::Test {
  protected:
-  Masked() { testing::write_numbered_tokens(prefix(), {5, 0, 3}); }
+  Masked() { write_numbered_tokens(prefix(), {5, 0, 3}); }
   [[nodiscard]] std::filesystem::path prefix() const { return folder_ / "set"; }
   [[nodiscard]] Documents open() const { return Documents::open(prefix()); }
 
@@ -80,7 +80,7 @@ RC_GTEST_PROP(Documents, APartOfADocumentHasItsPartOfTheMask, ()) {
     masks.push_back(*rc::gen::container<std::string>(static_cast<std::size_t>(length),
                                                      rc::gen::element('\0', '\1')));
   const TempFolder folder;
-  testing::write_numbered_tokens(folder / "set", lengths);
+  write_numbered_tokens(folder / "set", lengths);
   write_mask(folder / "set", masks);
   const Documents documents = Documents::open(folder / "set");
   const SequenceRule rule{Tokens(*rc::gen::inRange(1, 20)), *rc::gen::arbitrary<bool>()};

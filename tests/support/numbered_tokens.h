@@ -7,7 +7,7 @@
 
 #include "slimpack/data/indexed_dataset_writer.h"
 
-namespace slimpack::testing {
+namespace slimpack {
 
 /// A dataset of documents of these lengths. Every token has an id of its own: the number of tokens
 /// before it. Returns the number of tokens.
@@ -24,4 +24,4 @@ inline std::int64_t write_numbered_tokens(const std::filesystem::path& prefix,
   return next;
 }
 
-}  // namespace slimpack::testing
+}  // namespace slimpack

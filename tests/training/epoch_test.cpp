@@ -38,7 +38,7 @@ RC_GTEST_PROP(Epoch, TrainsEveryTokenOfEveryDocumentExactlyOnceAlsoOverAResume, 
   lengths.push_back(*rc::gen::inRange(1, 120));
   const std::int32_t context = *rc::gen::inRange(1, 60);
   const TempFolder folder;
-  const std::int64_t tokens = testing::write_numbered_tokens(folder / "set", lengths);
+  const std::int64_t tokens = write_numbered_tokens(folder / "set", lengths);
   Decoder shape;
   shape.vocab_size = tokens;
   const DocumentReader reader(folder / "set", shape, "config.json");
