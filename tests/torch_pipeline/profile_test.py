@@ -228,13 +228,17 @@ def test_a_model_that_only_its_profile_knows_is_planned(tmp_path):
     assert step.stages == 2
 
 
+AROUND_LAYERS = ("stage", "embedding_forward", "embedding_backward", "head_backward")
+TIME_AROUND_LAYERS = {"per_pack": 1e4, "per_token": 1e3}
+
+
 def with_fixed_times(costs, pack):
     """Passes of all layers take this, so that plans depend on measured bytes alone."""
     for key, value in costs.items():
         if key in ("forward", "backward"):
             costs[key] = pack
-        elif key in ("stage", "embedding_forward", "embedding_backward", "head_backward"):
-            costs[key] = {"per_pack": 1e4, "per_token": 1e3}
+        elif key in AROUND_LAYERS:
+            costs[key] = TIME_AROUND_LAYERS
         elif isinstance(value, dict) and key != "model":
             with_fixed_times(value, pack)
         elif key == "layers":
@@ -263,6 +267,9 @@ def with_times_of_products(cost, file):
     """The cost file with measured bytes, and nanoseconds a token as if products took all the time:
     2 for forward, 4 for backward, and a little for what is elementwise. So no noise chooses."""
     content = json.loads(cost.read_text())
+    for costs in (content, content["autograd"]):
+        costs |= {part: TIME_AROUND_LAYERS for part in AROUND_LAYERS if part in costs}
+    content["optimizer_per_parameter"] = 1.0
     layer = content["autograd"]["layers"][0]
     for part, forward, backward in ((content, 2000, 6000), (layer["nothing"], 2000, 4000),
                                     (layer["elementwise"], 2000, 4200)):
