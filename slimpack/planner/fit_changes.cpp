@@ -67,7 +67,7 @@ std::vector<Dial> dials_of(const FitJob& wish, const FitLimits& limits) {
 
 bool possible(const FitJob& wish, const FitJob& job, const FitLimits& limits) {
   const std::int32_t tp = job.grid.tp;
-  return job.grid.pp <= limits.layers && job.grid.dp <= kMostReplicas &&
+  return job.grid.pp * job.grid.stages_per_rank <= limits.layers && job.grid.dp <= kMostReplicas &&
          (tp == wish.grid.tp || (tp <= limits.most_tp && limits.heads % tp == 0));
 }
 

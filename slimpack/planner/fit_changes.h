@@ -25,7 +25,7 @@ struct FitJob {
 
 /// How far a job can go.
 struct FitLimits {
-  std::int32_t layers = 1;  ///< of the model: pp is no larger
+  std::int32_t layers = 1;  ///< of the model: there are no more stages
   std::int64_t heads = 1;   ///< of the model: tp divides them
   std::int32_t most_tp = 1;
   bool merging = true;                    ///< whether the costs of merged sequences are known

@@ -182,9 +182,10 @@ Tokens crossover(const PackCost& alone, const PackCost& shared, std::int32_t ran
   const double token = shared.per_token + std::min(shared.travel.per_query, shared.travel.per_key) -
                        alone.per_token / ranks;
   const double square = shared.per_pair / 2;
-  if (square <= 0) return Tokens(0);
+  if (square <= 0) return kNeverShared;
   const double length = (token + std::sqrt(token * token + 4 * square * pack)) / (2 * square);
-  return Tokens(std::llround(std::min(length, 1e9)));
+  const auto most = static_cast<double>(kNeverShared.count());
+  return Tokens(std::llround(std::clamp(length, 1.0, most)));
 }
 
 Zones zeppelin_zones(const SequenceLengths& lengths, const ZoneProblem& problem,

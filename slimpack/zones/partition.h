@@ -17,9 +17,13 @@ struct ZoneProblem {
   Tokens rank_tokens{0};  ///< the most that a rank may hold in attention's layout
 };
 
+/// More tokens than any sequence has.
+inline constexpr Tokens kNeverShared{1'000'000'000};
+
 /// From how many tokens on the pairs of a sequence take each of so many ranks longer than what
-/// sharing it adds: pairs L²/2 against a time per pack and one per token. `alone`, `shared`: costs
-/// of a pack that one rank runs, or all of them.
+/// sharing it adds: pairs L²/2 against a time per pack and one per token; at least 1. `alone`,
+/// `shared`: costs of a pack that one rank runs, or all of them. kNeverShared where no pair counts:
+/// layers with a window have none whose number grows with L².
 [[nodiscard]] Tokens crossover(const PackCost& alone, const PackCost& shared, std::int32_t ranks);
 
 /// From how many tokens on a sequence's attention hides the messages of a ring.

@@ -10,8 +10,10 @@
 namespace slimpack {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::Not;
 
 std::vector<std::string> settings_of(const FitJob& wish,
                                      const std::vector<FitCandidate>& candidates) {
@@ -32,6 +34,13 @@ TEST(FitChanges, ComeMildestFirst) {
                   "4 ranks: parallel.tp=2 parallel.dp=1", "4 ranks: parallel.pp=4 parallel.dp=1",
                   "8 ranks: parallel.tp=2", "8 ranks: parallel.pp=4", "8 ranks: parallel.dp=4",
                   "16 ranks: parallel.dp=8", "32 ranks: parallel.dp=16"));
+}
+
+TEST(FitChanges, HaveNoMoreStagesThanLayers) {
+  // Eight layers at two stages a rank: pp 4 is possible, pp 8 is not.
+  const FitJob wish{.grid = {.pp = 2, .stages_per_rank = 2}};
+  EXPECT_THAT(settings_of(wish, single_changes(wish, {.layers = 8})),
+              AllOf(Contains("4 ranks: parallel.pp=4"), Not(Contains("8 ranks: parallel.pp=8"))));
 }
 
 TEST(FitChanges, LeaveOutWhatIsDoneAlready) {

@@ -61,7 +61,9 @@ TEST(Crossover, IsWherePairsTakeAsLongAsWhatSharingAdds) {
   shared.travel = {.per_query = 5, .per_key = 3};
   // L² = 100 + (7 + 3 − 8 ÷ 4) · L: L = 4 + √116 = 14.8.
   EXPECT_EQ(crossover(alone, shared, 4), Tokens(15));
-  EXPECT_EQ(crossover(alone, alone, 4), Tokens(0));  // no pairs
+  EXPECT_EQ(crossover(alone, alone, 4), kNeverShared);  // no pairs
+  shared = {.per_pair = 2};
+  EXPECT_EQ(crossover(alone, shared, 4), Tokens(1));  // sharing adds nothing, saves 2 ns a token
 }
 
 TEST(Zones, NeedRoomForTheTokens) {
