@@ -6,7 +6,7 @@
 
 #include "slimpack/base/human.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
 

@@ -11,8 +11,8 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
-#include "slimpack/packflow/device/device_memory.h"
-#include "slimpack/packflow/profile/measured_here.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/profile/kept_measurements.h"
 
 namespace slimpack {
 

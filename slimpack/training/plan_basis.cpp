@@ -17,7 +17,7 @@
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/profile/measured_here.h"
+#include "slimpack/packflow/profile/kept_measurements.h"
 #include "slimpack/plan/stage_layout_json.h"
 #include "slimpack/training/configured_profile.h"
 #include "slimpack/training/kept_cost.h"

@@ -13,7 +13,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
-#include "slimpack/packflow/checkpoint/load_checkpoint.h"
+#include "slimpack/packflow/checkpoint/model_tensors.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/parameters/optimizer.h"

@@ -13,7 +13,7 @@
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/checkpoint/stage_tensors.h"
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/ranks/gather_when_ready.h"
+#include "slimpack/packflow/ranks/world.h"
 
 namespace slimpack {
 

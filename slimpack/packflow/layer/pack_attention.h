@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "slimpack/packflow/kernels/attention.h"
-#include "slimpack/packflow/layer/layer_context.h"
+#include "slimpack/packflow/layer/layer_parts.h"
 
 namespace slimpack {
 

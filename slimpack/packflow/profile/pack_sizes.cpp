@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "slimpack/cost/stage_table.h"
-#include "slimpack/packflow/device/device_memory.h"
+#include "slimpack/packflow/device/device.h"
 
 namespace slimpack {
 namespace {

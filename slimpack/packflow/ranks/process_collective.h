@@ -3,8 +3,8 @@
 // Members send everything directly to each other, and every member sums its own shard. This sends
 // as many bytes as a ring, and gives the same bits as threads. Where bits may differ, collectives
 // of PyTorch's backend sum gradients instead (process_reduction.h). In large groups members pass on
-// what others gave and sum for others (mesh.h), so that they need few connections. A reduction then
-// sends one part in √n more.
+// what others gave and sum for others (process_transfers.h), so that they need few connections. A
+// reduction then sends one part in √n more.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 namespace slimpack {
 
 /// The flat tensors of all members, of which member m's has sizes[m] elements. Members of a large
-/// group pass on what others gave (mesh.h).
+/// group pass on what others gave (process_transfers.h).
 [[nodiscard]] std::vector<at::Tensor> all_gather_sized(ProcessPeers& peers, const at::Tensor& own_N,
                                                        const std::vector<std::int64_t>& sizes);
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "slimpack/packflow/device/device_memory.h"
+#include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/profile/profile_ranks.h"

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/ranks/rank_groups.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,4 @@
-// Attention from matrix products, for types and devices that have no fused kernel: exact in fp64,
-// and the reference of fused kernels in tests.
+// Attention of libtorch's operators, for types and devices that have no kernel of their own.
 #pragma once
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
@@ -12,5 +11,11 @@ namespace slimpack {
                                               Mask mask);
 [[nodiscard]] AttentionGradients composed_attend_backward(const QueryRows& rows,
                                                           const KeysValues& kv, Mask mask);
+
+/// Computes what attend and attend_backward compute. REQUIRES: tensors on a CPU, Mask::kCausalEnd
+/// only with a window.
+[[nodiscard]] AttentionResult cpu_attend(const at::Tensor& q_TND, const KeysValues& kv, Mask mask);
+[[nodiscard]] AttentionGradients cpu_attend_backward(const QueryRows& rows, const KeysValues& kv,
+                                                     Mask mask);
 
 }  // namespace slimpack

@@ -1,22 +1,111 @@
-#include "slimpack/packflow/kernels/head.h"
+#include "slimpack/packflow/kernels/vocabulary.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/gather.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/sub.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "slimpack/cost/head_block.h"
+#include "slimpack/cost/layer_widths.h"
+#include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/fused/fused.h"
-#include "slimpack/packflow/kernels/cross_entropy.h"
 #include "slimpack/packflow/kernels/linear.h"
 #include "slimpack/packflow/kernels/rms_norm.h"
 
 namespace slimpack {
+namespace {
+
+/// Rows of the matrix for tokens that the rank has, any row for the others.
+struct OwnTokens {
+  at::Tensor rows_T;
+  at::Tensor own_T;
+
+  OwnTokens(const Parameter& embedding_VH, const at::Tensor& tokens_T) {
+    const TensorPiece& piece = embedding_VH.parts.front().piece;
+    const at::Tensor shifted_T = tokens_T.sub(piece.from);
+    own_T = shifted_T.ge(0).logical_and_(shifted_T.lt(piece.size));
+    rows_T = shifted_T.clamp(0, piece.size - 1);
+  }
+};
+
+}  // namespace
+
+at::Tensor embed(const Parameter& embedding_VH, const at::Tensor& tokens_T,
+                 const TensorRows& rows) {
+  if (rows.alone()) return at::embedding(embedding_VH.value, tokens_T);
+  const OwnTokens own(embedding_VH, tokens_T);
+  return rows.scattered(at::embedding(embedding_VH.value, own.rows_T)
+                            .mul_(own.own_T.to(embedding_VH.value.scalar_type()).unsqueeze(1)));
+}
+
+void embed_backward(Parameter& embedding_VH, const at::Tensor& tokens_T, const at::Tensor& dy_TH,
+                    const TensorRows& rows) {
+  at::Tensor& gradient = embedding_VH.gradient;
+  if (rows.alone()) {
+    gradient.index_add_(0, tokens_T, dy_TH.to(gradient.scalar_type()));
+    return;
+  }
+  const OwnTokens own(embedding_VH, tokens_T);
+  const at::Tensor all_TH = rows.gathered(dy_TH).to(gradient.scalar_type());
+  gradient.index_add_(0, own.rows_T,
+                      all_TH.mul_(own.own_T.to(gradient.scalar_type()).unsqueeze(1)));
+}
+
+BlockLogits::BlockLogits(at::Tensor rounded_TV, at::Tensor targets_T, std::int64_t from)
+    : compute_type_(rounded_TV.scalar_type()),
+      fused_(fused::takes_rows(rounded_TV)),
+      logits_TV_(std::move(rounded_TV)),
+      targets_T_(std::move(targets_T)),
+      from_(from) {
+  const auto type = accumulate_type(logits_TV_);
+  if (!fused_) {
+    logits_TV_ = logits_TV_.to(type);
+    const at::Tensor shifted_T1 = targets_T_.sub(from).unsqueeze(1);
+    columns_T1_ = shifted_T1.clamp(0, logits_TV_.size(1) - 1);
+    here_T1_ = columns_T1_.eq(shifted_T1).to(type);
+  }
+  valid_T1_ = targets_T_.ne(kNoTarget).to(type).unsqueeze(1);
+}
+
+fused::TargetLogits BlockLogits::own() const {
+  if (fused_) return fused::cross_entropy(logits_TV_, targets_T_, from_);
+  at::Tensor lse_T1 = at::logsumexp(logits_TV_, {1}, /*keepdim=*/true);
+  return {std::move(lse_T1), at::gather(logits_TV_, 1, columns_T1_).mul_(here_T1_)};
+}
+
+at::Tensor BlockLogits::loss(const fused::TargetLogits& all) const {
+  return at::sub(all.lse_T1, all.target_T1).mul_(valid_T1_).sum(at::kDouble);
+}
+
+at::Tensor BlockLogits::take_gradient(const at::Tensor& lse_T1, std::int64_t step_targets) {
+  const at::Tensor weight_T1 =
+      valid_T1_.div(static_cast<double>(std::max<std::int64_t>(step_targets, 1)));
+  at::Tensor logits_TV = std::exchange(logits_TV_, at::Tensor());
+  if (fused_) {
+    fused::cross_entropy_backward(logits_TV, targets_T_, from_, lse_T1, weight_T1);
+    return logits_TV;
+  }
+  logits_TV.sub_(lse_T1).exp_();
+  logits_TV.scatter_add_(1, columns_T1_, here_T1_.neg());
+  logits_TV.mul_(weight_T1);
+  return logits_TV.to(compute_type_);
+}
+
+std::int64_t logit_block(std::int64_t vocab_size, const at::Tensor& x_TH) {
+  if (fused::are_there_for(x_TH) && fused_head_takes(vocab_size))
+    return fused_head_block(vocab_size).count();
+  return head_block(vocab_size, x_TH.is_cpu() ? DeviceKind::kCpu : DeviceKind::kCuda).count();
+}
+
 namespace {
 
 /// A block of rows on its way from logits to the loss's gradient.
