@@ -3,7 +3,7 @@
 #pragma once
 
 #include "slimpack/spec/run_config.h"
-#include "slimpack/training/document_reader.h"
+#include "slimpack/training/document_stream.h"
 #include "slimpack/training/job_agreement.h"
 #include "slimpack/training/training_listener.h"
 

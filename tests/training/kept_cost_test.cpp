@@ -1,4 +1,4 @@
-#include "slimpack/training/kept_cost.h"
+#include "slimpack/training/plan_basis.h"
 
 #include <gtest/gtest.h>
 
