@@ -24,7 +24,6 @@
 #include "slimpack/job/configured_fit.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/report/fit_report.h"
-#include "slimpack/report/prompt_report.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/run_config.h"

@@ -23,7 +23,6 @@
 #include "slimpack/job/configured_layouts.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/planner/layout_search.h"
-#include "slimpack/report/layout_picture.h"
 #include "slimpack/report/layout_report.h"
 #include "slimpack/spec/run_config.h"
 

@@ -18,7 +18,7 @@
 #include "slimpack/job/step_planning.h"
 #include "slimpack/job/sweep_axes.h"
 #include "slimpack/job/sweep_jobs.h"
-#include "slimpack/report/sweep_picture.h"
+#include "slimpack/report/sweep_report.h"
 
 namespace slimpack {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "slimpack/planner/replay.h"
-#include "slimpack/report/timeline_places.h"
+#include "slimpack/report/span_style.h"
 
 namespace slimpack {
 namespace {

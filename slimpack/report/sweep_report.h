@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slimpack/planner/sweep.h"
@@ -47,5 +48,12 @@ struct SweepReport {
 /// A line of titles and a line for each point, with the names and units of the JSON. Cells that a
 /// point lacks because it does not fit are empty.
 [[nodiscard]] std::string sweep_csv(const SweepReport& report);
+
+/// An SVG of four panels: step time, bubble, overhead and peak memory against the values of the
+/// first axis, with a line for each value of the second axis. With further axes it shows their
+/// values at the best point, and says which. Measured figures are drawn solid, and predicted ones
+/// beside them dashed. The best point has a ring; what does not fit, a cross. The picture brings
+/// its own background, dark where its reader prefers that. `title`: above the panels.
+[[nodiscard]] std::string sweep_svg(const SweepReport& report, std::string_view title);
 
 }  // namespace slimpack

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "slimpack/report/timeline_places.h"
+#include "slimpack/report/span_style.h"
 #include "tests/planner/small_step.h"
 #include "tests/trace/timelines.h"
 

@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "slimpack/base/columns.h"
-#include "slimpack/report/sweep_picture.h"
 #include "tests/report/made_up_sweep.h"
 
 namespace slimpack {
