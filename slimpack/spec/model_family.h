@@ -1,10 +1,14 @@
-// The differences between the supported model families, for reading and writing config.json.
+// The differences between the supported model families, for reading and writing config.json, and
+// the families of decoders that are planned but not trained here.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "slimpack/base/json_fields.h"
 #include "slimpack/spec/decoder.h"
 
 namespace slimpack {
@@ -21,5 +25,16 @@ struct FamilyFacts {
 
 [[nodiscard]] std::span<const FamilyFacts> family_facts();
 [[nodiscard]] const FamilyFacts& facts_of(ModelFamily family);
+
+/// The names in model_type of the families that are planned but not trained here.
+[[nodiscard]] std::vector<std::string_view> planned_families();
+[[nodiscard]] bool is_planned_family(std::string_view model_type);
+
+/// Reads a config.json of such a family.
+/// Missing fields have the family's defaults in transformers. Throws InvalidInput that names
+/// `origin` and the field: for sizes out of bounds, and together for all features whose cost is not
+/// known (unsupported_features).
+[[nodiscard]] Decoder planned_decoder_from_json(const nlohmann::json& config,
+                                                const std::string& origin);
 
 }  // namespace slimpack

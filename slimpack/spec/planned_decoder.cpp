@@ -8,9 +8,9 @@
 #include <array>
 #include <functional>
 
+#include "slimpack/spec/layer_shape.h"
 #include "slimpack/spec/layer_windows.h"
-#include "slimpack/spec/planned_families.h"
-#include "slimpack/spec/shape_limits.h"
+#include "slimpack/spec/model_family.h"
 #include "slimpack/spec/unsupported_features.h"
 
 namespace slimpack {

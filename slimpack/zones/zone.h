@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/plan/zone.h"
-#include "slimpack/spec/link_map.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 

@@ -26,7 +26,8 @@ void embed_backward(Parameter& embedding_VH, const at::Tensor& tokens_T, const a
 inline constexpr std::int64_t kNoTarget = -1;
 
 /// Logits of a block of rows and of the rank's columns, in the compute type or wider; on the way to
-/// the loss's gradient, which takes their place.
+/// the loss's gradient, which takes their place. Between own() and loss(), ranks that have a part
+/// of the vocabulary each exchange what they know of a row.
 class BlockLogits {
  public:
   /// `rounded_TV`: logits in the compute type, as Hugging Face rounds them. `targets_T`: of the

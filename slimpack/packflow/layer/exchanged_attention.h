@@ -49,6 +49,7 @@ void expect_backward(const AttentionExchange& exchange, const at::Tensor& like_T
                      const KeysValues& like_kv);
 void take_backward(const AttentionExchange& exchange);
 
+/// The actions of a rank that exchange attention with another rank.
 class RankExchanges {
  public:
   /// Keeps the exchanges that have an action of pipeline rank `rank`. `exchanges`: those of the

@@ -93,6 +93,7 @@ class Communicator {
   [[nodiscard]] virtual Collective& tied() = 0;
 };
 
+/// The part of a communicator that threads and processes share: its groups by kind.
 class GroupedCommunicator : public Communicator {
  public:
   [[nodiscard]] Collective& world() override { return group(GroupKind::kWorld); }

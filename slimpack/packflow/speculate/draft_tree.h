@@ -82,6 +82,8 @@ class TreeRule {
   virtual void learn(const DraftTree& verified, std::span<const std::int32_t> path) = 0;
 };
 
+/// A tree of the same depth and number of rows each time: EAGLE-2 and EAGLE-3 (arXiv:2406.16858,
+/// 2503.01840).
 class FixedTree final : public TreeRule {
  public:
   /// Throws as TreeSize::require_sound.

@@ -30,6 +30,7 @@
 
 namespace slimpack {
 
+/// The typical one of recent times, whatever single ones are.
 class TypicalTime {
  public:
   void add(double seconds) {

@@ -28,6 +28,8 @@ class NgramDraft final : public Draft {
   std::vector<std::int64_t> tokens_;
 };
 
+/// An EAGLE-3 head and the n-grams of the text guess one tree. N-grams guess first, for they cost
+/// nothing. The head runs after their guesses, too, and a guess of both is one row.
 class JointDraft final : public Draft {
  public:
   explicit JointDraft(std::unique_ptr<Draft> head) : head_(std::move(head)) {}

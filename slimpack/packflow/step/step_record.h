@@ -42,7 +42,8 @@ struct AllRanks {
 };
 [[nodiscard]] AllRanks gathered(const RankResult& own, Collective& group);
 
-/// Each input waits from the time it was put until the time it was taken.
+/// What lay in a rank's inboxes, by the rank's clock. Each input waits from the time it was put
+/// until the time it was taken.
 class WaitingBytes {
  public:
   /// Cost: O(inputs · log(inputs)).
