@@ -21,7 +21,6 @@
 #include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/job/configured_fit.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/report/fit_report.h"
 #include "slimpack/spec/decoder.h"

@@ -11,7 +11,7 @@
 #include "apps/slimpack/sweep_command.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/job/chosen_layout.h"
+#include "slimpack/job/configured_layouts.h"
 #include "slimpack/job/sweep_axes.h"
 #include "slimpack/job/sweep_jobs.h"
 #include "slimpack/training/configured_profile.h"

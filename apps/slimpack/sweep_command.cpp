@@ -14,7 +14,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/job/chosen_layout.h"
+#include "slimpack/job/configured_layouts.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/job/sweep_axes.h"
 #include "slimpack/job/sweep_jobs.h"

@@ -19,7 +19,6 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/baselines/baseline.h"
-#include "slimpack/job/configured_fit.h"
 #include "slimpack/job/configured_layouts.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/job/configured_sequences.h"

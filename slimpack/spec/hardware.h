@@ -111,9 +111,9 @@ struct Link {
   double per_byte = 0;
 };
 
-/// Which rank reaches which at what bandwidth. Ranks stand in nodes, in their order. Those of a
-/// node reach each other over its links; those of different nodes over network cards (NICs), each
-/// of which neighbouring ranks of a node share.
+/// A map of which rank reaches which at what bandwidth. Ranks stand in nodes, in their order. Those
+/// of a node reach each other over its links; those of different nodes over network cards (NICs),
+/// each of which neighbouring ranks of a node share.
 struct LinkMap {
   std::int32_t ranks_per_node = 8;
   std::int32_t nics_per_node = 8;

@@ -42,8 +42,8 @@ struct AllRanks {
 };
 [[nodiscard]] AllRanks gathered(const RankResult& own, Collective& group);
 
-/// What lay in a rank's inboxes, by the rank's clock. Each input waits from the time it was put
-/// until the time it was taken.
+/// The bytes that lay in a rank's inboxes, by the rank's clock. Each input waits from the time it
+/// was put until the time it was taken.
 class WaitingBytes {
  public:
   /// Cost: O(inputs · log(inputs)).
