@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 
+#include "slimpack/plan/slice.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/training_curve.h"
 #include "slimpack/trace/timeline.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

@@ -14,9 +14,9 @@
 #include "slimpack/data/sequences.h"
 #include "slimpack/data/token_range.h"
 #include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

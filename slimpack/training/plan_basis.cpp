@@ -23,7 +23,7 @@
 #include "slimpack/job/configured_layouts.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/profile/kept_measurements.h"
-#include "slimpack/plan/stage_layout_json.h"
+#include "slimpack/plan/plan_json.h"
 #include "slimpack/training/configured_profile.h"
 
 namespace slimpack {

@@ -10,6 +10,7 @@
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
@@ -17,7 +18,6 @@
 #include "slimpack/training/run_state.h"
 #include "slimpack/training/training_listener.h"
 #include "slimpack/training/training_start.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/plan/zone.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/hardware.h"
 
 namespace slimpack {

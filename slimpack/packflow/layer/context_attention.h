@@ -1,4 +1,4 @@
-// Context attention: attention of slices by all replicas of their zone (plan/zone.h).
+// Context attention: attention of slices by all replicas of their zone (plan/slice.h).
 //
 // Each of g replicas holds every g-th token of a sequence (plan/row_share.h). A pass has g rounds:
 // in the first a member's queries meet its own keys, in each further one those of another member.
@@ -33,7 +33,7 @@
 #include "slimpack/packflow/layer/member_attention.h"
 #include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/stores/kv_store.h"
-#include "slimpack/plan/zone.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/context_parallel.h"
 
 namespace slimpack {

@@ -9,8 +9,7 @@
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
 #include "slimpack/plan/row_share.h"
-#include "slimpack/plan/zone.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

@@ -17,8 +17,8 @@
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
 #include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/recompute.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

@@ -16,7 +16,6 @@
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
 #include "slimpack/packflow/stores/row_store.h"
-#include "slimpack/plan/action.h"
 #include "slimpack/plan/context_exchange.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/row_share.h"

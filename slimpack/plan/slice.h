@@ -1,7 +1,10 @@
-// Sequences and their slices: the tokens that a step trains on, before anything is planned.
+// Sequences and their slices, the tokens that a step trains on, before anything is planned, and
+// zones: the ranks that share the attention of a sequence (Zeppelin, arXiv:2509.21841).
 #pragma once
 
 #include <algorithm>
+#include <compare>
+#include <cstdint>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -46,5 +49,15 @@ using SequenceLengths = std::vector<Tokens>;
 
 /// The ids 0, 1, … of a step's sequences.
 [[nodiscard]] std::vector<SequenceId> all_sequences(const SequenceLengths& lengths);
+
+/// Neighbours. Each has an equal share of the sequence's rows, and of its causal pairs.
+struct Zone {
+  std::int32_t first = 0;
+  std::int32_t size = 1;
+
+  [[nodiscard]] std::int32_t end() const { return first + size; }
+  [[nodiscard]] bool has(std::int32_t rank) const { return rank >= first && rank < end(); }
+  auto operator<=>(const Zone&) const = default;
+};
 
 }  // namespace slimpack

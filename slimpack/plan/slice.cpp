@@ -1,4 +1,4 @@
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
