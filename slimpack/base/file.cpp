@@ -14,7 +14,6 @@
 
 #include "slimpack/base/destination.h"
 #include "slimpack/base/error.h"
-#include "slimpack/base/output_error.h"
 
 namespace slimpack {
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "slimpack/base/output_error.h"
+#include "slimpack/base/destination.h"
 
 namespace slimpack {
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "slimpack/base/columns.h"
+#include "slimpack/base/table.h"
 #include "slimpack/report/svg.h"
 
 namespace slimpack {

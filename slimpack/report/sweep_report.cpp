@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "slimpack/base/columns.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 #include "slimpack/report/sweep_turns.h"

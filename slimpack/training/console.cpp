@@ -5,9 +5,9 @@
 #include <atomic>
 #include <csignal>
 
-#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/standard_streams.h"
+#include "slimpack/base/table.h"
 #include "slimpack/run/step_figures.h"
 
 namespace slimpack {

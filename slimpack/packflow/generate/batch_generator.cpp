@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/stopwatch.h"
+#include "slimpack/base/progress.h"
 
 namespace slimpack {
 namespace {

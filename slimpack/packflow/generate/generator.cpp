@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/stopwatch.h"
+#include "slimpack/base/progress.h"
 
 namespace slimpack {
 std::vector<std::int64_t> Generator::next_tokens(std::int64_t token, TokenSampler& sampler) {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "slimpack/base/stopwatch.h"
+#include "slimpack/base/progress.h"
 
 namespace slimpack {
 namespace {

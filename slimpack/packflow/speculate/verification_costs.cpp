@@ -7,7 +7,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/median.h"
-#include "slimpack/base/stopwatch.h"
+#include "slimpack/base/progress.h"
 
 namespace slimpack {
 
