@@ -8,7 +8,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/baselines/baseline.h"
-#include "slimpack/report/page_figures.h"
+#include "slimpack/report/page_parts.h"
 #include "slimpack/report/rivals.h"
 #include "slimpack/report/span_style.h"
 

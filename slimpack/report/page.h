@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "slimpack/report/page_timeline.h"
+#include "slimpack/report/page_parts.h"
 #include "slimpack/report/report_source.h"
 
 namespace slimpack {
@@ -26,7 +26,7 @@ struct PageOptions {
 /// [document, tokens before], "lengths", "errors", "compared": as in measured.json
 /// (compared_turns.h), "curve", "rivals", "best_rival": its index or null}. Figures that were not
 /// measured are null. Times are nanoseconds, memory is bytes, shares are 0 to 1. The parts are
-/// those of page_timeline.h, page_figures.h and rivals.h. Cost: planning by every baseline.
+/// those of page_parts.h and rivals.h. Cost: planning by every baseline.
 [[nodiscard]] nlohmann::ordered_json page_data(const ReportSource& source,
                                                const PageOptions& options);
 

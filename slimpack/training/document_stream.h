@@ -1,5 +1,5 @@
-// The documents that a run trains on: reads their tokens and checks that a model knows them, and
-// draws them step by step.
+// The documents that a run trains on: reads their tokens and checks that a model knows them, all of
+// them before the first step, and draws them step by step.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,8 @@
 #include "slimpack/plan/slice.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/job_agreement.h"
+#include "slimpack/training/training_listener.h"
 
 namespace slimpack {
 
@@ -84,5 +86,14 @@ class DocumentStream {
   Sampler sampler_;
   std::optional<StepBatch> peeked_;
 };
+
+/// Reads every token, and every byte of the mask where there is one, and tells `listener` its
+/// progress. Skips the reading if a file notes the dataset's token range: PREFIX.checked.json (of a
+/// mask PREFIX.mask.checked.json), or a file in output.dir if the dataset's folder cannot be
+/// written. In a job of several processes only the first reads, and all return or throw the same.
+/// Throws InvalidInput naming the place of a token that the model does not know, or of a byte that
+/// is none of a mask's, and Interrupted if the first process was asked to stop.
+void check_tokens(const RunConfig& config, const DocumentReader& reader,
+                  const JobAgreement& agreement, TrainingListener& listener);
 
 }  // namespace slimpack

@@ -18,7 +18,7 @@
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/planner/rank_speeds.h"
-#include "slimpack/training/token_check.h"
+#include "slimpack/training/document_stream.h"
 
 namespace slimpack {
 namespace {

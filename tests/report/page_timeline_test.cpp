@@ -1,4 +1,4 @@
-#include "slimpack/report/page_timeline.h"
+#include "slimpack/report/page_parts.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

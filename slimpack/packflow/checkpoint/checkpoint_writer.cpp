@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/folder.h"
+#include "slimpack/base/folders.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/base/threads.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"

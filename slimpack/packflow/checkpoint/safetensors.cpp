@@ -24,7 +24,6 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
-#include "slimpack/base/mapped_file.h"
 
 namespace slimpack {
 namespace {

@@ -9,9 +9,8 @@
 
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/layer/attention_rows.h"
 #include "slimpack/packflow/layer/exchanged_attention.h"
-#include "slimpack/packflow/layer/pack_runs.h"
-#include "slimpack/packflow/layer/row_remap.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/collective.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"

@@ -11,8 +11,7 @@
 
 #include "slimpack/data/sequences.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
-#include "slimpack/packflow/layer/pack_runs.h"
-#include "slimpack/packflow/layer/row_remap.h"
+#include "slimpack/packflow/layer/attention_rows.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
 #include "slimpack/packflow/stores/row_store.h"

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "slimpack/base/folder.h"
+#include "slimpack/base/folders.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/checkpoint/model_tensors.h"
