@@ -24,7 +24,6 @@
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/report/comparison.h"
-#include "slimpack/report/many_steps.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

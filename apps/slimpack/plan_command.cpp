@@ -22,7 +22,7 @@
 #include "slimpack/job/step_planning.h"
 #include "slimpack/planner/activation_budget.h"
 #include "slimpack/planner/planner.h"
-#include "slimpack/report/many_steps.h"
+#include "slimpack/report/comparison.h"
 #include "slimpack/report/plan_report.h"
 #include "slimpack/spec/run_config.h"
 

@@ -1,4 +1,4 @@
-#include "slimpack/report/many_steps.h"
+#include "slimpack/report/comparison.h"
 
 #include <fmt/format.h>
 

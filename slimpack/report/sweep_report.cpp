@@ -10,7 +10,6 @@
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
-#include "slimpack/report/sweep_turns.h"
 
 namespace slimpack {
 namespace {

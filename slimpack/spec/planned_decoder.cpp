@@ -8,10 +8,8 @@
 #include <array>
 #include <functional>
 
+#include "slimpack/spec/config_json.h"
 #include "slimpack/spec/layer_shape.h"
-#include "slimpack/spec/layer_windows.h"
-#include "slimpack/spec/model_family.h"
-#include "slimpack/spec/unsupported_features.h"
 
 namespace slimpack {
 

@@ -14,7 +14,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/kernels/flash_attention_4.h"
+#include "slimpack/packflow/kernels/flash_kernel.h"
 #include "slimpack/packflow/kernels/libtorch_attention.h"
 
 namespace slimpack {

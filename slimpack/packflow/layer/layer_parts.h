@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "slimpack/packflow/fused/fused.h"
+#include "slimpack/packflow/kernels/attention.h"
 #include "slimpack/packflow/kernels/rope.h"
 #include "slimpack/packflow/layer/attention_rows.h"
 #include "slimpack/packflow/layer/exchanged_attention.h"
@@ -76,5 +77,16 @@ struct LayerContext {
 /// gated_backward_gives_activation.
 [[nodiscard]] at::Tensor gated_backward_with_activation(const at::Tensor& dact_TF,
                                                         const std::vector<at::Tensor>& gate_up_TO);
+
+/// `exchange`: the context's in forward; null where backward attends again. REQUIRES: keys and
+/// values up to each slice's end are in the stores.
+[[nodiscard]] AttentionResult attend(const LayerContext& c, const at::Tensor& q_TND,
+                                     const AttentionExchange* exchange);
+
+/// Gradients of q and k before rope and of v, side by side [T, Q + 2K]. Adds the prefixes' dK/dV to
+/// the store, takes the slices' own from there and releases the slices. Where `before` has q and k
+/// as they were before their norms, the gradients are those of these (norms_with_rope).
+[[nodiscard]] at::Tensor attend_backward(const LayerContext& c, const QueryRows& rows,
+                                         const fused::Heads& before);
 
 }  // namespace slimpack

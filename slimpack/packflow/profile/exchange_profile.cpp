@@ -13,7 +13,6 @@
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
 #include "slimpack/packflow/stores/host_rows.h"

@@ -5,7 +5,6 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/kernels/attention.h"
-#include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_parts.h"
 #include "slimpack/packflow/profile/profile_ranks.h"

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/profile/pack_sizes.h"
+#include "slimpack/packflow/profile/profile_parts.h"
 
 #include <algorithm>
 

@@ -10,7 +10,6 @@
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/packflow/profile/kept_measurements.h"
-#include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_parts.h"
 #include "slimpack/packflow/profile/profile_ranks.h"

@@ -15,7 +15,6 @@
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/recomputed_cost.h"
 #include "slimpack/packflow/fused/fused.h"
-#include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 
 namespace slimpack {

@@ -22,7 +22,6 @@
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/thread_world.h"
-#include "slimpack/packflow/step/engine_options.h"
 #include "slimpack/packflow/step/rank_step.h"
 #include "slimpack/packflow/step/stage_step.h"
 #include "slimpack/packflow/step/step_inputs.h"
