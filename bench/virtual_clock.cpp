@@ -29,7 +29,7 @@
 #include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/planner/planner.h"

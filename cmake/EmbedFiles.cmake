@@ -7,7 +7,7 @@ foreach(name IN LISTS names)
   string(APPEND entries "    {\"${name}\", R\"embedded(${text})embedded\"},\n")
 endforeach()
 file(WRITE ${OUT} "// Written by cmake/EmbedFiles.cmake.
-#include \"slimpack/report/page_sources.h\"
+#include \"slimpack/report/page.h\"
 
 #include <utility>
 

@@ -17,7 +17,6 @@ from cpp_functions import functions_in  # noqa: E402
 LAYERS = [
     ["base"],
     ["spec", "trace", "milp", "data"],
-    ["workload"],
     ["plan"],
     ["cost"],  # above plan: its costs are those of MicroPacks
     ["zones"],

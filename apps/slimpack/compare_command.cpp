@@ -15,16 +15,15 @@
 #include "apps/slimpack/run_file_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "apps/slimpack/untrainable_model.h"
-#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/nearest.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/base/table.h"
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/report/comparison.h"
-#include "slimpack/report/many_steps.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

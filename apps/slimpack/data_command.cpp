@@ -8,7 +8,6 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/output_options.h"
-#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "slimpack/base/columns.h"
+#include "slimpack/base/table.h"
 
 namespace slimpack {
 namespace {

@@ -11,12 +11,12 @@
 #include "apps/slimpack/sweep_command.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/job/chosen_layout.h"
+#include "slimpack/job/configured_layouts.h"
 #include "slimpack/job/sweep_axes.h"
 #include "slimpack/job/sweep_jobs.h"
+#include "slimpack/training/configured_profile.h"
+#include "slimpack/training/console.h"
 #include "slimpack/training/measured_point.h"
-#include "slimpack/training/stop_signal.h"
-#include "slimpack/training/sweep_costs.h"
 
 namespace slimpack {
 namespace {

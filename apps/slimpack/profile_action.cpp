@@ -11,7 +11,7 @@
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 #include "slimpack/job/configured_model.h"
-#include "slimpack/packflow/profile/pass_ratios.h"
+#include "slimpack/packflow/profile/profile_parts.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/configured_profile.h"
 #include "slimpack/training/console.h"

@@ -11,9 +11,8 @@
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/report/page.h"
-#include "slimpack/report/page_data.h"
 #include "slimpack/report/report_source.h"
-#include "slimpack/report/step_picture.h"
+#include "slimpack/report/timeline_picture.h"
 
 namespace slimpack {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/help_text.h"
-#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/nearest.h"
 #include "slimpack/base/standard_streams.h"
+#include "slimpack/base/table.h"
 
 namespace slimpack {
 

@@ -7,8 +7,8 @@
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/output_options.h"
-#include "slimpack/base/columns.h"
 #include "slimpack/base/file.h"
+#include "slimpack/base/table.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/plan_report.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/run_config.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

@@ -10,15 +10,15 @@
 
 #include "apps/slimpack/output_options.h"
 #include "apps/slimpack/untrainable_model.h"
-#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
-#include "slimpack/job/chosen_layout.h"
+#include "slimpack/base/table.h"
+#include "slimpack/job/configured_layouts.h"
 #include "slimpack/job/step_planning.h"
 #include "slimpack/job/sweep_axes.h"
 #include "slimpack/job/sweep_jobs.h"
-#include "slimpack/report/sweep_picture.h"
+#include "slimpack/report/sweep_report.h"
 
 namespace slimpack {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "apps/slimpack/output_options.h"
 #include "apps/slimpack/training_commands.h"
-#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/base/table.h"
 #include "slimpack/report/validation_report.h"
 #include "slimpack/training/console.h"
 #include "slimpack/training/validate.h"

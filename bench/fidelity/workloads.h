@@ -7,9 +7,9 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/device/rank_clock.h"
-#include "slimpack/packflow/step/step_tokens.h"
+#include "slimpack/packflow/step/step_inputs.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/dtype.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack::bench {
 

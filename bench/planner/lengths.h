@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "slimpack/base/random.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack::bench {
 

@@ -7,7 +7,6 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/spec/config_values.h"
-#include "slimpack/spec/toml_entries.h"
 
 namespace slimpack::bench {
 

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "python/native/bindings.h"
-#include "slimpack/base/checkpoint_folders.h"
 #include "slimpack/base/checksum.h"
+#include "slimpack/base/folders.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/output_lock.h"
 #include "slimpack/base/threads.h"

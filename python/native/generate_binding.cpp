@@ -24,13 +24,12 @@
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/generate/batch_generator.h"
 #include "slimpack/packflow/generate/generator.h"
+#include "slimpack/packflow/speculate/draft_tree.h"
 #include "slimpack/packflow/speculate/eagle_draft.h"
 #include "slimpack/packflow/speculate/expected_speed.h"
-#include "slimpack/packflow/speculate/fixed_tree.h"
 #include "slimpack/packflow/speculate/hetero_spec.h"
-#include "slimpack/packflow/speculate/joint_draft.h"
-#include "slimpack/packflow/speculate/measure_verification.h"
 #include "slimpack/packflow/speculate/ngram_draft.h"
+#include "slimpack/packflow/speculate/verification_costs.h"
 
 namespace nb = nanobind;
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/packflow/ranks/rank_groups.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/training/train.h"
 
 namespace slimpack {

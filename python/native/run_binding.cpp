@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "python/native/bindings.h"
-#include "slimpack/base/columns.h"
+#include "slimpack/base/table.h"
 #include "slimpack/report/training_curve.h"
 #include "slimpack/run/metrics_file.h"
 #include "slimpack/run/run_limits.h"

@@ -84,7 +84,7 @@ def connect(groups, device, timeout):
         dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl", timeout=timeout)
     # Only members take part, so that a job of thousands starts as fast as one of eight. With device_id
     # NCCL makes a group's communicator at once. It still connects two members with their first message,
-    # which the engine sends before its first step (connect_members.h).
+    # which the engine sends before its first step (process_transfers.h).
     gpu = None if device == "cpu" else torch.device("cuda", torch.cuda.current_device())
     names = []
     for group in groups:

@@ -1,13 +1,14 @@
-// Files: whole reads, and writes that are either complete or absent.
+// Files: whole reads, bytes mapped into memory, and writes that are either complete or absent.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "slimpack/base/descriptor.h"
+#include "slimpack/base/destination.h"
 
 namespace slimpack {
 
@@ -68,5 +69,22 @@ void require_writable_file(const std::filesystem::path& path);
 /// standard output, directly;
 /// opening a pipe waits for its reader. Throws as AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Pages load when they are first touched. The file must not shrink while it is mapped: reading
+/// beyond its end would stop the program (SIGBUS).
+class MappedFile {
+ public:
+  /// Throws InvalidInput naming `what`, path and cause when the file is missing, is no regular
+  /// file, or cannot be mapped. `remedy` ends that message.
+  MappedFile(const std::filesystem::path& path, std::string_view what, std::string_view remedy);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
 
 }  // namespace slimpack

@@ -18,8 +18,8 @@
 #include <system_error>
 #include <utility>
 
+#include "slimpack/base/destination.h"
 #include "slimpack/base/error.h"
-#include "slimpack/base/output_error.h"
 
 namespace slimpack {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/base/descriptor.h"
+#include "slimpack/base/destination.h"
 
 namespace slimpack {
 

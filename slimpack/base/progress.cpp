@@ -7,8 +7,8 @@
 #include <chrono>
 #include <utility>
 
-#include "slimpack/base/columns.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
 
 namespace slimpack {
 

@@ -61,4 +61,19 @@ class Progress {
   bool finished_ = false;
 };
 
+/// Wall time in laps.
+class Stopwatch {
+ public:
+  /// Since it was made or last asked.
+  Nanos lap() {
+    const Nanos now = monotonic_now();
+    const Nanos lap = now - last_;
+    last_ = now;
+    return lap;
+  }
+
+ private:
+  Nanos last_ = monotonic_now();
+};
+
 }  // namespace slimpack

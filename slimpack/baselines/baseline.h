@@ -11,7 +11,7 @@
 #include "slimpack/baselines/tuning.h"
 #include "slimpack/cost/stage_table.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

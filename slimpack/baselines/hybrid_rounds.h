@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "slimpack/baselines/makers.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

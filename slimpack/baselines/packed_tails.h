@@ -7,7 +7,7 @@
 #include "slimpack/baselines/makers.h"
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

@@ -10,7 +10,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
-#include "slimpack/plan/paired_packs.h"
+#include "slimpack/plan/regroup.h"
 
 namespace slimpack {
 namespace {

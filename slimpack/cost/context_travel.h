@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/context_parallel.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "slimpack/base/units.h"
-#include "slimpack/spec/device_kind.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 

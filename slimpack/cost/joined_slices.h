@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

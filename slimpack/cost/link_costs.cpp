@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "slimpack/cost/reduction.h"
-#include "slimpack/spec/link_map.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 namespace {

@@ -5,7 +5,7 @@
 namespace slimpack {
 namespace {
 
-/// With how many others a member talks at most (packflow/ranks/mesh.h) if blocks have so many
+/// With how many others a member talks at most (Mesh of packflow/ranks) if blocks have so many
 /// members: those of its block, and one for each place in another block that it serves.
 std::int32_t most_partners(std::int32_t members, std::int32_t size) {
   const std::int32_t whole = members / size, rest = members % size;

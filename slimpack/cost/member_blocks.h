@@ -1,4 +1,4 @@
-// Blocks of a group's members, for exchanges of all with all (packflow/ranks/mesh.h).
+// Blocks of a group's members, for exchanges of all with all (packflow/ranks/process_transfers.h).
 #pragma once
 
 #include <cstdint>

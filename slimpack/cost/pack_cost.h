@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

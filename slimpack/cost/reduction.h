@@ -6,7 +6,7 @@
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/node_placement.h"
-#include "slimpack/spec/link_map.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 

@@ -1,5 +1,5 @@
 // Row moves: rows that replicas move to those that attend with them, and back
-// (packflow/layer/row_remap.h).
+// (packflow/layer/attention_rows.h).
 #pragma once
 
 #include "slimpack/cost/cost_model.h"

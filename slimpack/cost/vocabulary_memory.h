@@ -6,7 +6,7 @@
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/spec/device_kind.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 

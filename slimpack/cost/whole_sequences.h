@@ -2,7 +2,7 @@
 #pragma once
 
 #include "slimpack/cost/pack_cost.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

@@ -12,7 +12,6 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
-#include "slimpack/data/byte_tokens.h"
 #include "slimpack/data/documents.h"
 #include "slimpack/data/indexed_dataset_writer.h"
 

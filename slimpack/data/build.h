@@ -1,4 +1,4 @@
-// Builds datasets from folders of text: every file is a document of bytes (byte_tokens.h).
+// Builds datasets from folders of text: every file is a document of bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,11 @@
 #include "slimpack/base/units.h"
 
 namespace slimpack {
+
+/// The byte tokenizer: every byte is a token, so any text trains without a vocabulary file. Tokens
+/// 0 to 255 are the bytes themselves.
+inline constexpr std::int32_t kByteEndOfDocument = 256;  ///< closes every document
+inline constexpr std::int32_t kByteVocabSize = 257;
 
 /// Patterns are those of the shell (*, ?, [a-z]) and match names, not paths.
 struct FileSearch {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/base/mapped_file.h"
+#include "slimpack/base/file.h"
 #include "slimpack/base/units.h"
 
 namespace slimpack {

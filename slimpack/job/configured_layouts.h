@@ -1,4 +1,5 @@
-// The layouts that a run's configuration leaves to the layout search.
+// The layouts of a run: those that its configuration leaves to the layout search, and that of its
+// layers and stages over its ranks.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,10 @@
 #include <map>
 #include <vector>
 
+#include "slimpack/cost/cost_model.h"
+#include "slimpack/plan/plan.h"
 #include "slimpack/planner/layout_search.h"
+#include "slimpack/planner/planner.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
 
@@ -42,5 +46,15 @@ using CostFiles = std::map<std::int32_t, std::filesystem::path>;
                                                 std::vector<SequenceLengths> steps,
                                                 std::vector<ParallelGrid> layouts,
                                                 const CostFiles& files);
+
+/// Balanced for these lengths, with parallel.stages_per_rank stages on each rank; where the planner
+/// chooses, one layout for each number that it tries: 1, 2, 4 and 8, as far as the layers go.
+[[nodiscard]] std::vector<StageLayout> layouts_to_try(const RunConfig& config, const Costs& cost,
+                                                      const SequenceLengths& lengths);
+
+/// The layout of layouts_to_try whose step is the shortest. The first where none fits.
+/// Cost: plans the step for each, if there are several.
+[[nodiscard]] StageLayout chosen_layout(const RunConfig& config, const Costs& cost,
+                                        const SequenceLengths& lengths, const Choices& choices);
 
 }  // namespace slimpack

@@ -1,6 +1,16 @@
 #include "slimpack/job/configured_model.h"
 
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
 #include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/base/json_fields.h"
+#include "slimpack/cost/abilities.h"
+#include "slimpack/cost/cost_model.h"
 
 namespace slimpack {
 
@@ -40,6 +50,75 @@ Decoder measured_shape(const RunConfig& config, const PlannableModel& model) {
       "{}: this version has no such layers to measure; fit, plan and compare tell its times from "
       "[hardware]",
       config.model.config.string());
+}
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMaxConfigBytes = 1 << 20;
+
+/// Fields that change neither times nor bytes, or that a run chooses.
+bool changes_no_cost(std::string_view key) {
+  constexpr std::array<std::string_view, 15> kNames{"dtype",
+                                                    "torch_dtype",
+                                                    "transformers_version",
+                                                    "architectures",
+                                                    "name_or_path",
+                                                    "use_cache",
+                                                    "initializer_range",
+                                                    "return_dict",
+                                                    "output_attentions",
+                                                    "output_hidden_states",
+                                                    "rope_theta",
+                                                    "rope_scaling",
+                                                    "rope_parameters",
+                                                    "attention_dropout",
+                                                    "max_position_embeddings"};
+  return key.starts_with('_') || key.ends_with("_token_id") || key.ends_with("_eps") ||
+         std::ranges::find(kNames, key) != kNames.end();
+}
+
+/// The first field that both have and that differs; empty = none. Null stands for a missing field.
+std::string difference(const json& a, const json& b) {
+  for (const auto& [key, value] : a.items()) {
+    const auto other = b.find(key);
+    if (other == b.end() || value.is_null() || other->is_null() || changes_no_cost(key)) continue;
+    if (value.is_object() && other->is_object()) {
+      const std::string inner = difference(value, *other);
+      if (!inner.empty()) return key + "." + inner;
+    } else if (value != *other) {
+      return key;
+    }
+  }
+  return "";
+}
+
+std::optional<PlannableModel> model_of(const RunConfig& config, std::optional<std::string> text) {
+  if (config.cost.file.empty()) return std::nullopt;
+  const std::string name = config.cost.file.string();
+  Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
+  if (!abilities(cost).own_layers) return std::nullopt;
+  const std::string origin = config.model.config.string();
+  if (!text) text = read_file(config.model.config, "model configuration", kMaxConfigBytes);
+  const json asked = parse_json(*text, origin);
+  if (!asked.is_object()) invalid_input("{}: must be a JSON object; give a config.json", origin);
+  const std::string differs = difference(asked, json::parse(cost.shape.config));
+  if (!differs.empty())
+    invalid_input("{}: measured for another model than {}: {} differs; profile this one again",
+                  name, origin, differs);
+  require_positions(config, cost.shape);
+  return PlannableModel{std::move(cost.shape), {}};
+}
+
+}  // namespace
+
+std::optional<PlannableModel> counted_model(const RunConfig& config) {
+  return model_of(config, std::nullopt);
+}
+
+std::optional<PlannableModel> counted_model(const RunConfig& config, std::string_view config_json) {
+  return model_of(config, std::string(config_json));
 }
 
 }  // namespace slimpack

@@ -1,6 +1,8 @@
-// The model that a run's configuration names.
+// The model that a run's configuration names, or that its cost file has counted, because nobody
+// knows the shape of its layers.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "slimpack/spec/decoder.h"
@@ -24,5 +26,14 @@ void require_positions(const RunConfig& config, const Decoder& shape);
 /// The shape of a planned model whose layers PackFlow can run and so measure. Throws InvalidInput
 /// for others.
 [[nodiscard]] Decoder measured_shape(const RunConfig& config, const PlannableModel& model);
+
+/// The model of the cost file, if that is of layers under autograd; nothing otherwise. Throws
+/// InvalidInput as planned_model, and where the model's config.json disagrees with that in the cost
+/// file about a field that both have and that may change costs.
+[[nodiscard]] std::optional<PlannableModel> counted_model(const RunConfig& config);
+/// The model of the cost file, compared with this text of a config.json. Throws as the function
+/// above.
+[[nodiscard]] std::optional<PlannableModel> counted_model(const RunConfig& config,
+                                                          std::string_view config_json);
 
 }  // namespace slimpack

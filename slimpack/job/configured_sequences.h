@@ -9,8 +9,8 @@
 #include "slimpack/base/units.h"
 #include "slimpack/data/length_distribution.h"
 #include "slimpack/data/sequences.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/run_config.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

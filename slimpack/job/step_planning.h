@@ -1,12 +1,15 @@
-// Step planning: everything that planning a run's steps takes, read once for all steps.
+// Step planning: everything that planning a run's steps takes, read once for all steps, and the
+// question that a run puts to the fit advice.
 #pragma once
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/planner/fit_advice.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
@@ -45,5 +48,12 @@ struct StepPlanning {
 /// text's name in messages is config.model.config. Throws as the function above.
 [[nodiscard]] StepPlanning step_planning(const RunConfig& config, std::string_view config_json,
                                          std::string_view origin);
+
+/// The question but for the step's lengths. tp may grow up to a node, but stays where costs were
+/// measured, because they hold for one tp.
+[[nodiscard]] FitQuestion configured_fit(const StepPlanning& planning);
+
+/// One line that says why tp stays; empty where it need not.
+[[nodiscard]] std::string fixed_tp_text(const RunConfig& config);
 
 }  // namespace slimpack

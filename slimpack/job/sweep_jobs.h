@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "slimpack/job/step_planning.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/planner/sweep.h"
 #include "slimpack/spec/run_config.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

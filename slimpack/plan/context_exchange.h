@@ -11,10 +11,19 @@
 #include <span>
 
 #include "slimpack/base/units.h"
-#include "slimpack/plan/action.h"
 #include "slimpack/plan/plan.h"
 
 namespace slimpack {
+
+/// The pack of I and W is a backward pack. All ranks run E, H and G together; their stage is the
+/// rank's first.
+struct Action {
+  StageId stage;
+  Pass pass = Pass::kForward;
+  PackId pack;
+
+  auto operator<=>(const Action&) const = default;
+};
 
 /// In each of the first layers that both stages have, the giver sends the queries of one slice and
 /// its sequence's oldest keys and values; the taker sends back their attention output and

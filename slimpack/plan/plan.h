@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/plan/stage_placement.h"
-#include "slimpack/plan/zone.h"
 #include "slimpack/spec/recompute.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 
@@ -176,7 +175,7 @@ void require_valid_plan(const StepPlan& plan, std::string_view origin);
 
 /// JSON text with "format": "slimpack-plan" and "version": 3, or 4 if a MicroPack has zones of
 /// either kind. from_json checks every field's presence, type and range, but does not call
-/// check_plan. It throws InvalidInput naming `origin`. stage_layout_json.h has the layout's fields.
+/// check_plan. It throws InvalidInput naming `origin`. plan_json.h has the layout's fields.
 /// Without "zones" a merged MicroPack has none.
 [[nodiscard]] std::string plan_to_json(const StepPlan& plan);
 [[nodiscard]] StepPlan plan_from_json(std::string_view text, std::string_view origin);

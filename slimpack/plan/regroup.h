@@ -1,8 +1,10 @@
-// Regrouping finds the rows of forward MicroPacks that make up each backward MicroPack.
+// Regrouping finds the rows of forward MicroPacks that make up each backward MicroPack, and the
+// backward MicroPacks that hold the slices of a forward one.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -31,5 +33,12 @@ struct RowSegment {
 using ShareOfPack = std::function<RowShare(const MicroPack& pack, std::size_t slice)>;
 [[nodiscard]] std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs,
                                                            const ShareOfPack& share_of);
+
+/// By backward MicroPack the forward one with the same slices, in whatever order; nothing where
+/// there is none. REQUIRES: valid packs. Cost: O(slices · log slices).
+[[nodiscard]] std::vector<std::optional<PackId>> forward_pairs(const PackPlan& packs);
+
+/// Whether every backward MicroPack holds the slices of a forward one.
+[[nodiscard]] bool all_paired(const PackPlan& packs);
 
 }  // namespace slimpack

@@ -6,7 +6,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

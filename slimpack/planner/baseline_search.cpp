@@ -10,7 +10,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/cost/abilities.h"
-#include "slimpack/plan/paired_packs.h"
+#include "slimpack/plan/regroup.h"
 #include "slimpack/planner/baseline_bounds.h"
 #include "slimpack/planner/baseline_rating.h"
 #include "slimpack/planner/baseline_step.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/solver/unit_cut.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "slimpack/base/human.h"
-#include "slimpack/base/parallel.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/cost/abilities.h"
 #include "slimpack/planner/baseline_search.h"
 #include "slimpack/planner/baseline_step.h"

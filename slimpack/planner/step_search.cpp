@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "slimpack/base/parallel.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/planner/step_shares.h"
 #include "slimpack/planner/step_variant.h"
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "slimpack/base/parallel.h"
 #include "slimpack/base/progress.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/planner/exact_packs.h"
 
 namespace slimpack {

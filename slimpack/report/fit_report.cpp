@@ -1,15 +1,57 @@
 #include "slimpack/report/fit_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 #include "slimpack/report/plan_report.h"
 
 namespace slimpack {
+namespace {
+
+constexpr std::string_view kPlan = "plan.";
+constexpr std::string_view kParallel = "parallel.";
+
+/// Numbers as they are, names quoted.
+std::string python_value(std::string_view value) {
+  const bool number =
+      std::ranges::all_of(value, [](char digit) { return digit >= '0' && digit <= '9'; });
+  return fmt::format("{0}{1}{0}", number ? "" : "\"", value);
+}
+
+std::string job_call(const std::vector<std::string>& settings, const ParallelGrid& grid) {
+  std::string text = "Job(...";
+  bool regrouped = false;
+  for (const std::string_view setting : settings) {
+    if (setting.starts_with(kParallel)) {
+      regrouped = true;
+      continue;
+    }
+    SLIMPACK_CHECK(setting.starts_with(kPlan));
+    const std::size_t equals = setting.find('=');
+    text += fmt::format(", {}={}", setting.substr(kPlan.size(), equals - kPlan.size()),
+                        python_value(setting.substr(equals + 1)));
+  }
+  if (regrouped)
+    text +=
+        fmt::format(", parallel={{\"pp\": {}, \"dp\": {}, \"tp\": {}}}", grid.pp, grid.dp, grid.tp);
+  return text + ")";
+}
+
+}  // namespace
+
+std::string setting_text(const std::vector<std::string>& settings, const ParallelGrid& grid,
+                         Reader reader) {
+  if (reader == Reader::kPython) return job_call(settings, grid);
+  return fmt::format("--set {}", fmt::join(settings, " --set "));
+}
+
 namespace {
 
 std::string signed_bytes(Bytes bytes) {
@@ -214,6 +256,33 @@ nlohmann::json fit_figures(const FitAdvice& advice) {
     figures["options"].push_back(std::move(one));
   }
   return figures;
+}
+
+std::string prompt_text(const PromptQuestion& question) {
+  const PromptMemory memory = prompt_memory(question);
+  Table table({{"memory of generating", Align::kLeft}, {"bytes"}});
+  table.add_row({fmt::format("{} weights in {}",
+                             human_count(static_cast<double>(question.shape.parameters())),
+                             to_string(question.dtype)),
+                 human_bytes(memory.weights)});
+  table.add_row({fmt::format("keys and values of {} + {} tokens", grouped(question.prompt.count()),
+                             grouped(question.answer.count())),
+                 human_bytes(memory.cache)});
+  table.add_row({"rope's cosines and sines", human_bytes(memory.angles)});
+  table.add_row({fmt::format("a layer, {} tokens at once", grouped(question.slice.count())),
+                 human_bytes(memory.slice)});
+  table.add_row({"together, beside the program itself", human_bytes(memory.total())});
+  return table.text();
+}
+
+nlohmann::json prompt_figures(const PromptQuestion& question) {
+  const PromptMemory memory = prompt_memory(question);
+  return {{"format", "slimpack-fit-prompt"},           {"version", 1},
+          {"dtype", to_string(question.dtype)},        {"prompt_tokens", question.prompt.count()},
+          {"max_new_tokens", question.answer.count()}, {"prefill_slice", question.slice.count()},
+          {"weight_bytes", memory.weights.count()},    {"cache_bytes", memory.cache.count()},
+          {"angle_bytes", memory.angles.count()},      {"slice_bytes", memory.slice.count()},
+          {"total_bytes", memory.total().count()}};
 }
 
 }  // namespace slimpack

@@ -1,4 +1,4 @@
-#include "slimpack/report/layout_picture.h"
+#include "slimpack/report/layout_report.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/human.h"
-#include "slimpack/base/spread.h"
+#include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
 #include "slimpack/report/plan_report.h"
 
@@ -34,7 +34,7 @@ Spread makespans(const RatedLayout& layout) {
   std::vector<double> values;
   for (const LayoutStep& step : layout.steps)
     values.push_back(static_cast<double>(step.makespan.count()));
-  return spread_of(std::move(values));
+  return step_spread(std::move(values));
 }
 
 Nanos mean(const RatedLayout& layout, const auto& time) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -36,5 +37,9 @@ struct LayoutReport {
 /// {"format": "slimpack-layouts", "version": 1, "searches": [{"step_tokens": …, "tokens": …,
 /// "layouts": […]}]}, the fastest layout first. Times are in nanoseconds.
 [[nodiscard]] nlohmann::json layouts_json(const std::vector<LayoutReport>& reports);
+
+/// An SVG: a cell for every layout, with tp by row and pp by column, which says tokens per second
+/// and dp. Darker cells are faster. `title`: above the cells.
+[[nodiscard]] std::string layout_svg(const LayoutReport& report, std::string_view title);
 
 }  // namespace slimpack

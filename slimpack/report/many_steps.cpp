@@ -1,4 +1,4 @@
-#include "slimpack/report/many_steps.h"
+#include "slimpack/report/comparison.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/human.h"
-#include "slimpack/base/spread.h"
+#include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
 #include "slimpack/cost/known_error.h"
 
@@ -21,7 +21,7 @@ using Figure = std::function<double(const ComparedPlanner&)>;
 Spread spread(const PlannerSteps& planner, const Figure& figure) {
   std::vector<double> values;
   for (const ComparedPlanner& step : planner.steps) values.push_back(figure(step));
-  return spread_of(std::move(values));
+  return step_spread(std::move(values));
 }
 
 double makespan(const ComparedPlanner& step) {

@@ -1,6 +1,8 @@
-// Rivals: the plans of users today for the same documents, beside a plan of ours.
+// Rivals: the plans of users today for the same documents, beside a plan of ours, and the verdict
+// that a page says first.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -9,6 +11,7 @@
 
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/comparison.h"
+#include "slimpack/report/report_source.h"
 
 namespace slimpack {
 
@@ -35,5 +38,21 @@ namespace slimpack {
 /// that planning took.
 [[nodiscard]] nlohmann::ordered_json rivals_for_page(const std::vector<ComparedPlanner>& rows,
                                                      const std::optional<Bytes>& cap);
+
+struct Verdict {
+  /// The plan beside the fastest other planner that keeps the memory cap; of a run that compared by
+  /// turns, what these measured.
+  std::string headline;
+  std::string figures;  ///< the step's figures, as sentences
+};
+
+/// The index of the fastest of `rows` within the cap but the first, which is the plan itself; the
+/// first of several. nullopt if none fits.
+[[nodiscard]] std::optional<std::size_t> best_rival(const std::vector<ComparedPlanner>& rows,
+                                                    const std::optional<Bytes>& cap);
+
+/// REQUIRES: the first of `rows` is the plan of `source` and has figures.
+[[nodiscard]] Verdict verdict_of(const ReportSource& source,
+                                 const std::vector<ComparedPlanner>& rows);
 
 }  // namespace slimpack

@@ -1,6 +1,8 @@
-// How pictures and pages name and colour what ranks do.
+// How pictures and pages name and colour what ranks do, and where a timeline's ranks stand.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,5 +21,12 @@ struct SpanStyle {
 
 /// The kinds that pictures draw, in the order of legends: all but waits.
 [[nodiscard]] std::vector<SpanKind> drawn_kinds();
+
+/// By rank: "replica 0 stage 1 tensor 3", without replica or tensor where there is one alone. A
+/// rank of several stages is called rank.
+[[nodiscard]] std::vector<std::string> rank_labels(const Timeline& timeline);
+
+/// The start of the first span; 0 without spans.
+[[nodiscard]] Nanos start_of(const Timeline& timeline);
 
 }  // namespace slimpack

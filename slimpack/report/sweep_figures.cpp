@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "slimpack/report/sweep_report.h"
-#include "slimpack/report/sweep_turns.h"
 
 namespace slimpack {
 namespace {

@@ -1,6 +1,6 @@
 // Four panels in two rows. Points of the first axis stand at equal distances in the order of its
 // values, whatever these are: numbers that double, and words.
-#include "slimpack/report/sweep_picture.h"
+#include "slimpack/report/sweep_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,9 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "slimpack/base/columns.h"
+#include "slimpack/base/table.h"
 #include "slimpack/report/svg.h"
-#include "slimpack/report/svg_scale.h"
 
 namespace slimpack {
 namespace {

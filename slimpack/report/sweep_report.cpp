@@ -8,10 +8,8 @@
 #include <set>
 #include <utility>
 
-#include "slimpack/base/columns.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
-#include "slimpack/report/sweep_turns.h"
 
 namespace slimpack {
 namespace {

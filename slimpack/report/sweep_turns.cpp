@@ -1,4 +1,4 @@
-#include "slimpack/report/sweep_turns.h"
+#include "slimpack/report/sweep_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <vector>
 
 #include "slimpack/base/human.h"
+#include "slimpack/report/rivals.h"
 #include "slimpack/report/span_style.h"
 #include "slimpack/report/svg.h"
-#include "slimpack/report/timeline_places.h"
-#include "slimpack/report/xml_text.h"
 
 namespace slimpack {
 namespace {
@@ -173,6 +173,14 @@ std::string timelines_svg(std::span<const PicturedTimeline> timelines) {
              "height=\"{1}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"{2}\">\n",
              kWidth, height, kText) +
          body + "</svg>\n";
+}
+
+std::string step_svg(const PlanFile& file, const PlanLimits& limits) {
+  const RatedPlan packed = packed_rival(file, limits);
+  const std::array timelines{
+      PicturedTimeline{"packed as usual", predict(packed, file.cost).timeline},
+      PicturedTimeline{"as planned", predict(file.step, file.cost).timeline}};
+  return timelines_svg(timelines);
 }
 
 }  // namespace slimpack

@@ -1,9 +1,10 @@
-// Timelines as a picture.
+// Timelines as a picture: any, and those of a step packed as usual and as planned.
 #pragma once
 
 #include <span>
 #include <string>
 
+#include "slimpack/planner/planner.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -18,5 +19,8 @@ struct PicturedTimeline {
 /// black. Where a timeline has more spans or ranks than people can tell apart, its first ranks are
 /// drawn, and its title says so. REQUIRES: at least one timeline.
 [[nodiscard]] std::string timelines_svg(std::span<const PicturedTimeline> timelines);
+
+/// timelines_svg of the same documents under the baseline "packed" and as planned, both predicted.
+[[nodiscard]] std::string step_svg(const PlanFile& file, const PlanLimits& limits);
 
 }  // namespace slimpack

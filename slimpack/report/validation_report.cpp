@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "slimpack/base/columns.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 

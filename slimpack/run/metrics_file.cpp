@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "slimpack/base/output_error.h"
+#include "slimpack/base/destination.h"
 #include "slimpack/report/training_curve.h"
 
 namespace slimpack {

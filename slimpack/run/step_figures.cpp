@@ -6,8 +6,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "slimpack/base/columns.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/table.h"
 #include "slimpack/report/training_curve.h"
 
 namespace slimpack {

@@ -6,7 +6,6 @@
 #include "slimpack/base/file.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/report/page.h"
-#include "slimpack/report/page_data.h"
 #include "slimpack/report/report_source.h"
 
 namespace slimpack {

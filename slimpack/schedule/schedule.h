@@ -10,7 +10,6 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/task_costs.h"
-#include "slimpack/plan/action.h"
 #include "slimpack/plan/context_exchange.h"
 #include "slimpack/plan/plan.h"
 

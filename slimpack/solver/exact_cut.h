@@ -10,7 +10,7 @@
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/milp/solve.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "slimpack/cost/stage_table.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/solver/step_bound.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

@@ -7,7 +7,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/plan/plan.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 
@@ -19,7 +19,7 @@ namespace slimpack {
 ///  3. Backward runs the same MicroPacks: those of a cut sequence in reverse, else in the order of
 ///     forward.
 /// Sequences are taken in `order`. `both`: the costs of forward and backward together. The result
-/// is a valid PackPlan of at most `packs` paired MicroPacks (paired_packs.h). REQUIRES: as
+/// is a valid PackPlan of at most `packs` paired MicroPacks (regroup.h). REQUIRES: as
 /// fluid_cut. Cost: about 20 times O((sequences + packs) · log).
 [[nodiscard]] PackPlan paired_cut(const SequenceLengths& lengths,
                                   const std::vector<SequenceId>& order, const PackCost& both,

@@ -7,8 +7,8 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/stage_table.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/recompute.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

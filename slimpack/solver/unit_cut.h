@@ -7,9 +7,9 @@
 #include "slimpack/base/units.h"
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/solver/assign.h"
 #include "slimpack/solver/fluid_cut.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

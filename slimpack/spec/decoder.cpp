@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/spec/model_family.h"
-#include "slimpack/spec/shape_limits.h"
+#include "slimpack/spec/config_json.h"
+#include "slimpack/spec/layer_shape.h"
 
 namespace slimpack {
 

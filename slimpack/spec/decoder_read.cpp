@@ -8,12 +8,9 @@
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/base/nearest.h"
+#include "slimpack/spec/config_json.h"
 #include "slimpack/spec/decoder.h"
-#include "slimpack/spec/layer_windows.h"
-#include "slimpack/spec/model_family.h"
-#include "slimpack/spec/planned_families.h"
-#include "slimpack/spec/shape_limits.h"
-#include "slimpack/spec/unsupported_features.h"
+#include "slimpack/spec/layer_shape.h"
 
 namespace slimpack {
 

@@ -5,8 +5,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/spec/config_json.h"
 #include "slimpack/spec/decoder.h"
-#include "slimpack/spec/model_family.h"
 
 namespace slimpack {
 

@@ -1,5 +1,6 @@
-// The speeds of a rank and of the links between ranks, as the vendor or the user states them. The
-// cost model is made from them when no profile was measured.
+// The speeds of a rank and of the links between ranks, as the vendor or the user states them, and
+// which rank reaches which at what bandwidth. The cost model is made from them when no profile was
+// measured.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,16 @@
 #include "slimpack/base/units.h"
 
 namespace slimpack {
+
+/// The kinds of devices that compute.
+enum class DeviceKind : std::uint8_t {
+  kCpu,
+  kCuda,  ///< one GPU for each process
+};
+
+[[nodiscard]] constexpr std::string_view to_string(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? "cpu" : "cuda";
+}
 
 /// Speeds are achieved, not peaks. The defaults are the figures of hardware/h100.toml.
 struct HardwareSpec {
@@ -93,5 +104,39 @@ inline constexpr double kLargestFigure = 1e30;
 /// keep their defaults. Throws InvalidInput naming `origin`, line, key, value, rule and remedy.
 [[nodiscard]] HardwareSpec hardware_from_toml(std::string_view text, std::string_view origin);
 [[nodiscard]] HardwareSpec read_hardware(const std::filesystem::path& file);
+
+/// A link as one rank sees it: nanoseconds, and nanoseconds per byte.
+struct Link {
+  double latency = 0;
+  double per_byte = 0;
+};
+
+/// A map of which rank reaches which at what bandwidth. Ranks stand in nodes, in their order. Those
+/// of a node reach each other over its links; those of different nodes over network cards (NICs),
+/// each of which neighbouring ranks of a node share.
+struct LinkMap {
+  std::int32_t ranks_per_node = 8;
+  std::int32_t nics_per_node = 8;
+  double node_latency = 0;   ///< nanoseconds
+  double node_per_byte = 0;  ///< nanoseconds per byte that one rank sends inside its node
+  double nic_latency = 0;
+  double nic_per_byte = 0;  ///< of one NIC, in each direction
+
+  [[nodiscard]] std::int32_t node(std::int32_t rank) const { return rank / ranks_per_node; }
+  /// The number of nodes on which so many ranks stand.
+  [[nodiscard]] std::int32_t nodes(std::int32_t ranks) const { return node(ranks - 1) + 1; }
+
+  /// The link of a rank while all ranks of its node send, each over its part of the cards.
+  [[nodiscard]] Link link(bool in_node) const {
+    if (in_node) return {node_latency, node_per_byte};
+    return {nic_latency, nic_per_byte * ranks_per_node / nics_per_node};
+  }
+
+  bool operator==(const LinkMap&) const = default;
+};
+
+/// The links of a machine. Its NICs carry together what all its ranks send (link_bytes_per_second).
+/// A rank with several of these NICs uses them as one.
+[[nodiscard]] LinkMap link_map(const HardwareSpec& hardware);
 
 }  // namespace slimpack

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "slimpack/base/error.h"
-#include "slimpack/spec/shape_limits.h"
 
 namespace slimpack {
 

@@ -1,4 +1,4 @@
-#include "slimpack/spec/layer_windows.h"
+#include "slimpack/spec/config_json.h"
 
 #include "slimpack/base/error.h"
 

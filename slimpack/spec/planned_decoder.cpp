@@ -8,10 +8,8 @@
 #include <array>
 #include <functional>
 
-#include "slimpack/spec/layer_windows.h"
-#include "slimpack/spec/planned_families.h"
-#include "slimpack/spec/shape_limits.h"
-#include "slimpack/spec/unsupported_features.h"
+#include "slimpack/spec/config_json.h"
+#include "slimpack/spec/layer_shape.h"
 
 namespace slimpack {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/json_fields.h"
-#include "slimpack/spec/shape_limits.h"
+#include "slimpack/spec/layer_shape.h"
 
 namespace slimpack {
 

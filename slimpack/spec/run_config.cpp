@@ -9,8 +9,8 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/nearest.h"
+#include "slimpack/spec/config_values.h"
 #include "slimpack/spec/run_config_fields.h"
-#include "slimpack/spec/toml_entries.h"
 
 namespace slimpack {
 

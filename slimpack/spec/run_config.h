@@ -11,7 +11,6 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/spec/context_parallel.h"
-#include "slimpack/spec/device_kind.h"
 #include "slimpack/spec/dtype.h"
 #include "slimpack/spec/hardware.h"
 #include "slimpack/spec/placement_style.h"

@@ -1,4 +1,4 @@
-#include "slimpack/spec/toml_entries.h"
+#include "slimpack/spec/config_values.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,3 @@
-#include "slimpack/spec/unsupported_features.h"
 
 #include <fmt/ranges.h>
 
@@ -10,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "slimpack/spec/model_family.h"
+#include "slimpack/spec/config_json.h"
 #include "slimpack/spec/rope_scaling.h"
 
 namespace slimpack {

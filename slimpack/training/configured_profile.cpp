@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "slimpack/base/human.h"
+#include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
 
@@ -60,6 +63,27 @@ Costs measured_costs(ProfileOptions options, const std::function<void(const std:
     if (also) also(worst);
   };
   return profile_costs(options);
+}
+
+namespace {
+
+bool alike(const ProfileOptions& a, const ProfileOptions& b) {
+  const auto key = [](const ProfileOptions& o) {
+    return std::tuple(o.dtype, o.context, o.ranks, o.tp, o.most_merged, o.sharing, o.clock,
+                      o.device, o.cp_comm_type);
+  };
+  return a.shape == b.shape && key(a) == key(b);
+}
+
+}  // namespace
+
+Costs SweepCosts::of(const RunConfig& config) {
+  const Decoder shape = trained_model(config);
+  if (auto known = configured_cost(config, shape)) return *std::move(known);
+  ProfileOptions options = configured_profile(config, shape);
+  for (const auto& [other, cost] : measured_)
+    if (alike(options, other)) return over_links(cost, config);
+  return over_links(measured_.emplace_back(options, measured_costs(options, tell_)).second, config);
 }
 
 }  // namespace slimpack

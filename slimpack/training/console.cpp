@@ -2,15 +2,36 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <csignal>
 
-#include "slimpack/base/columns.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/standard_streams.h"
+#include "slimpack/base/table.h"
 #include "slimpack/run/step_figures.h"
-#include "slimpack/training/stop_signal.h"
 
 namespace slimpack {
+namespace {
+
+// A signal handler can only reach globals.
+std::atomic<int> caught{0};
+
+void request_stop(int signal) {
+  caught = signal;
+  std::signal(SIGINT, SIG_DFL);  // a second Ctrl-C ends at once
+}
+
+}  // namespace
+
+void catch_stop_signals() {
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+}
+
+int stop_signal() {
+  return caught;
+}
+
 namespace {
 
 /// Work that takes less writes no last line of progress.

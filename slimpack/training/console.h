@@ -1,4 +1,4 @@
-// Shows a training run to people at a terminal.
+// Shows a training run to people at a terminal, and catches the signals with which they stop it.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,12 @@
 #include "slimpack/training/training_listener.h"
 
 namespace slimpack {
+
+/// From now on SIGINT and SIGTERM only ask for a stop. A second SIGINT ends the process at once.
+void catch_stop_signals();
+
+/// The signal that asked for a stop; 0 = none. Any thread may call it.
+[[nodiscard]] int stop_signal();
 
 /// A line on what is measured of the machine, for a part after the other.
 class MeasuringLine {

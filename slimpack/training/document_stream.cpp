@@ -1,13 +1,64 @@
 #include "slimpack/training/document_stream.h"
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <exception>
+#include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
+#include "slimpack/data/token_range.h"
 #include "slimpack/job/configured_sequences.h"
 
 namespace slimpack {
+
+SequenceLengths lengths_of(std::span<const DocumentSequence> sequences) {
+  SequenceLengths lengths;
+  for (const DocumentSequence& sequence : sequences) lengths.push_back(sequence.length);
+  return lengths;
+}
+
+DocumentReader::DocumentReader(std::filesystem::path prefix, const Decoder& shape,
+                               std::filesystem::path model)
+    : prefix_(std::move(prefix)),
+      model_(std::move(model)),
+      vocab_size_(shape.vocab_size),
+      documents_(Documents::open(prefix_)) {}
+
+StepTokens DocumentReader::read(std::span<const DocumentSequence> sequences) const {
+  std::vector<SequenceTokens> all;
+  for (const DocumentSequence& sequence : sequences) {
+    const auto& tokens = all.emplace_back(documents_.read(sequence)).tokens;
+    const auto largest = std::ranges::max_element(tokens);
+    require_in_vocabulary(
+        {*largest, sequence.document, sequence.begin.count() + (largest - tokens.begin())});
+  }
+  return make_step_tokens(all, vocab_size_);
+}
+
+void DocumentReader::require_in_vocabulary(const TokenRange& range) const {
+  for (const auto& place : {range.smallest, range.largest})
+    if (place) require_in_vocabulary(*place);
+}
+
+void DocumentReader::require_in_vocabulary(const TokenPlace& place) const {
+  if (place.token < 0)
+    invalid_input(
+        "dataset '{}': document {} holds {} at position {}, tokens begin at 0; build the "
+        "dataset again",
+        prefix_.string(), place.document, place.token, place.position);
+  if (place.token >= vocab_size_)
+    invalid_input(
+        "dataset '{}': document {} holds token {} at position {}, but vocab_size is {} in {}; "
+        "build the dataset with this model's tokenizer or raise vocab_size",
+        prefix_.string(), place.document, place.token, place.position, vocab_size_,
+        model_.string());
+}
 
 std::string checksum_of_documents(std::span<const DocumentSequence> sequences,
                                   std::int64_t targets) {
@@ -77,6 +128,67 @@ const StepBatch& DocumentStream::peek() {
 
 StepBatch DocumentStream::next() {
   return peeked_ ? *std::exchange(peeked_, std::nullopt) : draw();
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStopped = "stopped on request while reading tokens; nothing written";
+
+TokenRange read_all(const IndexedDataset& dataset, const fs::path& prefix,
+                    const JobAgreement& agreement, TrainingListener& listener) {
+  const std::vector<Tokens> lengths = dataset.lengths();
+  const Tokens all = std::accumulate(lengths.begin(), lengths.end(), Tokens(0));
+  Tokens checked;
+  listener.tokens_checked(prefix, checked, all);
+  return token_range(dataset, [&](Tokens more) {
+    if (agreement.should_stop()()) throw Interrupted(kStopped);
+    checked += more;
+    listener.tokens_checked(prefix, checked, all);
+  });
+}
+
+/// Writes the note to the first place that can be written. If none can, the next start reads all
+/// tokens again.
+void note(const std::array<fs::path, 2>& places, const std::string& text) {
+  for (const fs::path& place : places) {
+    try {
+      return write_file(place, text);
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
+}
+
+/// `elsewhere`: a prefix in place of `prefix` if the note cannot be written beside the dataset.
+TokenRange known_range(const IndexedDataset& dataset, const fs::path& prefix,
+                       const fs::path& elsewhere, const JobAgreement& agreement,
+                       TrainingListener& listener) {
+  const DatasetVersion version = version_of(dataset, prefix);
+  const std::array places{checked_path(prefix), checked_path(elsewhere)};
+  for (const fs::path& place : places)
+    if (const auto noted = noted_token_range(place, version)) return *noted;
+  const TokenRange range = read_all(dataset, prefix, agreement, listener);
+  note(places, token_range_to_json(range, version));
+  return range;
+}
+
+}  // namespace
+
+void check_tokens(const RunConfig& config, const DocumentReader& reader,
+                  const JobAgreement& agreement, TrainingListener& listener) {
+  const fs::path& prefix = config.data.prefix;
+  const fs::path elsewhere = config.output.dir / "data";
+  static_cast<void>(agreement.from_first([&]() -> std::string {
+    reader.require_in_vocabulary(
+        known_range(reader.dataset(), prefix, elsewhere, agreement, listener));
+    const Documents& documents = reader.documents();
+    if (documents.mask() != nullptr)
+      documents.require_mask_bytes(known_range(*documents.mask(), mask_prefix(prefix),
+                                               mask_prefix(elsewhere), agreement, listener));
+    return "";
+  }));
 }
 
 }  // namespace slimpack

@@ -1,19 +1,54 @@
-// The documents that a run trains on, step by step.
+// The documents that a run trains on: reads their tokens and checks that a model knows them, all of
+// them before the first step, and draws them step by step.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "slimpack/data/documents.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/data/sequences.h"
+#include "slimpack/data/token_range.h"
 #include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/plan/slice.h"
+#include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
-#include "slimpack/training/document_reader.h"
+#include "slimpack/training/job_agreement.h"
+#include "slimpack/training/training_listener.h"
 
 namespace slimpack {
+
+[[nodiscard]] SequenceLengths lengths_of(std::span<const DocumentSequence> sequences);
+
+/// Thread-safe.
+class DocumentReader {
+ public:
+  /// `model` is the file that `shape` came from. Throws InvalidInput as Documents::open.
+  DocumentReader(std::filesystem::path prefix, const Decoder& shape, std::filesystem::path model);
+
+  [[nodiscard]] const Documents& documents() const { return documents_; }
+  [[nodiscard]] const IndexedDataset& dataset() const { return documents_.dataset(); }
+
+  /// The tokens of these sequences with their targets. Throws InvalidInput naming dataset,
+  /// document, position and token if the model does not know a token: a dataset may change after
+  /// check_tokens, or another machine may have another copy.
+  [[nodiscard]] StepTokens read(std::span<const DocumentSequence> sequences) const;
+
+  /// Throws InvalidInput as read() if the model does not know one of the extremes.
+  void require_in_vocabulary(const TokenRange& range) const;
+
+ private:
+  void require_in_vocabulary(const TokenPlace& place) const;
+
+  std::filesystem::path prefix_;
+  std::filesystem::path model_;
+  std::int64_t vocab_size_;
+  Documents documents_;
+};
 
 /// The sequences of one step.
 struct StepBatch {
@@ -51,5 +86,14 @@ class DocumentStream {
   Sampler sampler_;
   std::optional<StepBatch> peeked_;
 };
+
+/// Reads every token, and every byte of the mask where there is one, and tells `listener` its
+/// progress. Skips the reading if a file notes the dataset's token range: PREFIX.checked.json (of a
+/// mask PREFIX.mask.checked.json), or a file in output.dir if the dataset's folder cannot be
+/// written. In a job of several processes only the first reads, and all return or throw the same.
+/// Throws InvalidInput naming the place of a token that the model does not know, or of a byte that
+/// is none of a mask's, and Interrupted if the first process was asked to stop.
+void check_tokens(const RunConfig& config, const DocumentReader& reader,
+                  const JobAgreement& agreement, TrainingListener& listener);
 
 }  // namespace slimpack

@@ -10,7 +10,7 @@
 #include "slimpack/packflow/step/engine.h"
 #include "slimpack/run/step_figures.h"
 #include "slimpack/spec/run_config.h"
-#include "slimpack/training/document_reader.h"
+#include "slimpack/training/document_stream.h"
 #include "slimpack/training/job_agreement.h"
 #include "slimpack/training/step_planner.h"
 

@@ -6,7 +6,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/threads.h"
-#include "slimpack/packflow/ranks/gather_when_ready.h"
+#include "slimpack/packflow/ranks/world.h"
 
 namespace slimpack {
 namespace {

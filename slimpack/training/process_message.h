@@ -1,4 +1,5 @@
-// The messages with which the processes of a job decide together.
+// The messages with which the processes of a job decide together, and with which one of them hands
+// a step's plan over to the others.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "slimpack/plan/plan.h"
+#include "slimpack/schedule/lowered_schedule.h"
 
 namespace slimpack {
 
@@ -41,5 +46,21 @@ struct ProcessMessage {
 /// by process and not empty.
 [[nodiscard]] std::optional<std::string> agreed_content(std::span<const ProcessMessage> all,
                                                         std::string_view what);
+
+/// A plan and what its ranks do: everything that they need to run a step together.
+struct HandedPlan {
+  StepPlan plan;
+  std::vector<LoweredSchedule> lowered;  ///< by replica
+
+  bool operator==(const HandedPlan&) const = default;
+};
+
+/// All fields of both, compressed, with a checksum.
+[[nodiscard]] std::string plan_message(const StepPlan& plan,
+                                       std::span<const LoweredSchedule> lowered);
+
+/// The plan of a message. Throws InvalidInput naming `origin` if the message is damaged, or if
+/// check_plan or check_lowered finds an error. Does not check that the plan suits a job.
+[[nodiscard]] HandedPlan plan_from_message(std::string_view message, std::string_view origin);
 
 }  // namespace slimpack

@@ -8,7 +8,7 @@
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
-#include "slimpack/plan/stage_layout_json.h"
+#include "slimpack/plan/plan_json.h"
 #include "slimpack/spec/run_config_fields.h"
 
 namespace slimpack {

@@ -6,7 +6,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/threads.h"
-#include "slimpack/training/plan_message.h"
+#include "slimpack/training/process_message.h"
 
 namespace slimpack {
 namespace {

@@ -18,7 +18,7 @@
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/run/metrics_file.h"
 #include "slimpack/run/step_files.h"
-#include "slimpack/training/step_turns.h"
+#include "slimpack/training/run_summary.h"
 #include "slimpack/training/training_run.h"
 
 namespace slimpack {

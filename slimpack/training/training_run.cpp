@@ -13,12 +13,12 @@
 #include "slimpack/base/error.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
-#include "slimpack/packflow/checkpoint/load_checkpoint.h"
+#include "slimpack/packflow/checkpoint/model_tensors.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/planner/rank_speeds.h"
-#include "slimpack/training/token_check.h"
+#include "slimpack/training/document_stream.h"
 
 namespace slimpack {
 namespace {

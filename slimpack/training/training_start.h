@@ -6,7 +6,7 @@
 #include <string>
 
 #include "slimpack/packflow/checkpoint/checkpoint_folder.h"
-#include "slimpack/packflow/checkpoint/model_files.h"
+#include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/training/job_agreement.h"
 #include "slimpack/training/training_listener.h"

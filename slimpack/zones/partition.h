@@ -5,7 +5,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/pack_cost.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/zones/zone.h"
 
 namespace slimpack {

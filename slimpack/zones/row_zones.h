@@ -2,7 +2,7 @@
 // are balanced by tokens (remapping, Zeppelin, arXiv:2509.21841).
 #pragma once
 
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/zones/zone.h"
 
 namespace slimpack {

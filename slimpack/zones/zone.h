@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/plan/zone.h"
-#include "slimpack/spec/link_map.h"
+#include "slimpack/plan/slice.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 

@@ -1,4 +1,4 @@
-#include "slimpack/base/columns.h"
+#include "slimpack/base/table.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,4 +1,4 @@
-#include "slimpack/base/folder.h"
+#include "slimpack/base/folders.h"
 
 #include <gtest/gtest.h>
 

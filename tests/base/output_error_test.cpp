@@ -1,4 +1,4 @@
-#include "slimpack/base/output_error.h"
+#include "slimpack/base/destination.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "slimpack/base/parallel.h"
+#include "slimpack/base/threads.h"
 
 #include <gtest/gtest.h>
 

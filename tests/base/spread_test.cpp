@@ -1,4 +1,4 @@
-#include "slimpack/base/spread.h"
+#include "slimpack/base/median.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ TEST(Spread, IsOfTheSmallestValuesThatSoManyDoNotExceed) {
   std::vector<double> values(100);
   std::iota(values.begin(), values.end(), 1);
   std::swap(values.front(), values.back());
-  const Spread spread = spread_of(values);
+  const Spread spread = step_spread(values);
   EXPECT_EQ(spread.mean, 50.5);
   EXPECT_EQ(spread.p50, 50);
   EXPECT_EQ(spread.p95, 95);
@@ -22,13 +22,13 @@ TEST(Spread, IsOfTheSmallestValuesThatSoManyDoNotExceed) {
 }
 
 TEST(Spread, OfFewValuesHasThem) {
-  const Spread one = spread_of({7});
+  const Spread one = step_spread({7});
   EXPECT_EQ(one.mean, 7);
   EXPECT_EQ(one.p50, 7);
   EXPECT_EQ(one.p95, 7);
   EXPECT_EQ(one.worst, 7);
   // Two of four values do not exceed 2; 95% of four are 3.8, so p95 is the fourth.
-  const Spread four = spread_of({4, 1, 3, 2});
+  const Spread four = step_spread({4, 1, 3, 2});
   EXPECT_EQ(four.p50, 2);
   EXPECT_EQ(four.p95, 4);
 }

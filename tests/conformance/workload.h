@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/workload/slice.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack::conformance {
 

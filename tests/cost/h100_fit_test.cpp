@@ -10,8 +10,8 @@
 #include "slimpack/base/file.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/nnls.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/hardware.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 namespace {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "slimpack/data/byte_tokens.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"

@@ -1,7 +1,6 @@
 // Messages between processes of a job, and the plan that the first one hands over. Inputs are tried
 // as they stand and as the text in a message, which is compressed and has a checksum that no
 // mutation finds.
-#include "slimpack/training/plan_message.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "slimpack/job/chosen_layout.h"
+#include "slimpack/job/configured_layouts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "slimpack/job/counted_model.h"
+#include "slimpack/job/configured_model.h"
 
 #include <gtest/gtest.h>
 

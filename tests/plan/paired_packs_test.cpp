@@ -1,4 +1,4 @@
-#include "slimpack/plan/paired_packs.h"
+#include "slimpack/plan/regroup.h"
 
 #include <gtest/gtest.h>
 

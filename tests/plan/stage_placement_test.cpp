@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "slimpack/plan/stage_layout_json.h"
+#include "slimpack/plan/plan_json.h"
 #include "tests/support/expect_error.h"
 
 namespace slimpack {

@@ -3,7 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "slimpack/base/error.h"
-#include "slimpack/plan/paired_packs.h"
+#include "slimpack/plan/regroup.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/small_step.h"
 #include "tests/support/counted_costs.h"

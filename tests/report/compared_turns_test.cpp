@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "slimpack/base/columns.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/table.h"
 #include "tests/support/expect_error.h"
 
 namespace slimpack {

@@ -1,4 +1,4 @@
-#include "slimpack/report/page_figures.h"
+#include "slimpack/report/page_parts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,3 @@
-#include "slimpack/report/page.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +5,8 @@
 
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/baseline_step.h"
-#include "slimpack/report/page_data.h"
+#include "slimpack/report/page.h"
 #include "slimpack/report/rivals.h"
-#include "slimpack/report/verdict.h"
 #include "tests/report/report_steps.h"
 
 namespace slimpack {

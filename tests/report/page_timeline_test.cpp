@@ -1,4 +1,4 @@
-#include "slimpack/report/page_timeline.h"
+#include "slimpack/report/page_parts.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "slimpack/report/timeline_places.h"
+#include "slimpack/report/span_style.h"
 #include "tests/planner/small_step.h"
 #include "tests/trace/timelines.h"
 

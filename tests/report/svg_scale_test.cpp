@@ -1,4 +1,4 @@
-#include "slimpack/report/svg_scale.h"
+#include "slimpack/report/svg.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

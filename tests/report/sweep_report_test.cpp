@@ -6,8 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "slimpack/base/columns.h"
-#include "slimpack/report/sweep_picture.h"
+#include "slimpack/base/table.h"
 #include "tests/report/made_up_sweep.h"
 
 namespace slimpack {

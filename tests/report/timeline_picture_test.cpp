@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "slimpack/report/span_style.h"
-#include "slimpack/report/step_picture.h"
 #include "slimpack/trace/timeline.h"
 #include "tests/report/report_steps.h"
 #include "tests/trace/timelines.h"

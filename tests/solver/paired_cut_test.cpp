@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "slimpack/base/random.h"
-#include "slimpack/plan/paired_packs.h"
+#include "slimpack/plan/regroup.h"
 #include "slimpack/solver/fluid_cut.h"
 
 namespace slimpack {

@@ -1,4 +1,4 @@
-#include "slimpack/spec/link_map.h"
+#include "slimpack/spec/hardware.h"
 
 #include <gtest/gtest.h>
 

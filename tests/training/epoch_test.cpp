@@ -7,8 +7,8 @@
 
 #include "slimpack/base/json_fields.h"
 #include "slimpack/data/sampler.h"
-#include "slimpack/packflow/kernels/cross_entropy.h"
-#include "slimpack/training/document_reader.h"
+#include "slimpack/packflow/kernels/vocabulary.h"
+#include "slimpack/training/document_stream.h"
 #include "tests/support/numbered_tokens.h"
 #include "tests/support/temp_folder.h"
 

@@ -1,4 +1,4 @@
-#include "slimpack/training/kept_cost.h"
+#include "slimpack/training/plan_basis.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "slimpack/base/file.h"
-#include "slimpack/packflow/profile/measured_here.h"
+#include "slimpack/packflow/profile/kept_measurements.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/temp_folder.h"
 

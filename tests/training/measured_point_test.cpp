@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "slimpack/job/sweep_axes.h"
-#include "slimpack/training/sweep_costs.h"
+#include "slimpack/training/configured_profile.h"
 #include "tests/support/expect_error.h"
 #include "tests/training/small_run.h"
 

@@ -1,4 +1,4 @@
-#include "slimpack/training/plan_message.h"
+#include "slimpack/training/process_message.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

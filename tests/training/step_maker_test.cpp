@@ -7,7 +7,7 @@
 
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_model.h"
-#include "slimpack/training/plan_message.h"
+#include "slimpack/training/process_message.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/thread_processes.h"
 #include "tests/training/small_run.h"

@@ -1,7 +1,7 @@
 // The text of a training run, at 80 and 120 columns. Times are given here, so that the texts stay.
 #include <gtest/gtest.h>
 
-#include "slimpack/base/columns.h"
+#include "slimpack/base/table.h"
 #include "slimpack/run/step_figures.h"
 #include "slimpack/training/run_summary.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
-#include "slimpack/base/mapped_file.h"
 #include "slimpack/packflow/checkpoint/safetensors.h"
 
 namespace slimpack {

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "slimpack/base/checkpoint_folders.h"
 #include "slimpack/base/checksum.h"
 #include "slimpack/base/file.h"
+#include "slimpack/base/folders.h"
 
 namespace slimpack {
 

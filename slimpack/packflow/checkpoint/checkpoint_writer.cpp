@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/folder.h"
+#include "slimpack/base/folders.h"
 #include "slimpack/base/json_fields.h"
 #include "slimpack/base/threads.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/checkpoint/stage_tensors.h"
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/ranks/gather_when_ready.h"
+#include "slimpack/packflow/ranks/world.h"
 
 namespace slimpack {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "slimpack/packflow/checkpoint/checkpoint_folder.h"
-#include "slimpack/packflow/checkpoint/model_files.h"
+#include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/checkpoint/safetensors.h"
 #include "slimpack/packflow/step/engine.h"
 

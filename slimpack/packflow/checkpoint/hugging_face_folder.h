@@ -1,5 +1,5 @@
-// The folder of a Hugging Face model: config.json, and model.safetensors or the parts that
-// model.safetensors.index.json lists.
+// The folder of a Hugging Face model: config.json, model.safetensors or the parts that
+// model.safetensors.index.json lists, and the tokenizer's files and settings beside them.
 #pragma once
 
 #include <cstdint>
@@ -36,5 +36,15 @@ void require_no_adapter(const std::filesystem::path& folder);
 /// tensor. Reads every weight once: callers that load the weights look at them then, and call this
 /// to name the wrong one.
 void require_finite_model(const std::filesystem::path& folder);
+
+struct ModelFiles {
+  std::string config = "{}";                 ///< of config.json
+  std::map<std::string, std::string> texts;  ///< tokenizer and generation settings by file name
+};
+
+/// Reads a model's configuration and, where it is named config.json, the tokenizer's files and
+/// generation settings beside it, as far as they are there. Throws InvalidInput naming a file that
+/// cannot be read or has more than 128 MiB, several times the largest tokenizer in use.
+[[nodiscard]] ModelFiles read_model_files(const std::filesystem::path& config);
 
 }  // namespace slimpack

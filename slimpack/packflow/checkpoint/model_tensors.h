@@ -1,9 +1,12 @@
-// Model tensors: those of all ranks under their Hugging Face names, out of an engine and into it.
-// All processes of a job call these functions together.
+// Model tensors: those of all ranks under their Hugging Face names, out of an engine and into it,
+// however its ranks are laid out. All processes of a job call these functions together; every rank
+// reads the pieces that it holds.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
+#include "slimpack/packflow/checkpoint/checkpoint_folder.h"
 #include "slimpack/packflow/checkpoint/safetensors.h"
 #include "slimpack/packflow/step/engine.h"
 
@@ -33,5 +36,14 @@ bool load_parameters(Engine& engine, const NamedTensors& tensors, const std::str
 /// Overwrites moments, and masters where there are some, with the tensors of all stages'
 /// whole_optimizer_state(); with the same rules.
 void load_optimizer_state(Engine& engine, const NamedTensors& tensors, const std::string& origin);
+
+/// Parameters, moments and masters as they were saved. Throws InvalidInput naming folder and tensor
+/// when they are those of a model with other sizes or of another number format.
+void load_checkpoint(Engine& engine, const Checkpoint& checkpoint);
+
+/// The parameters of a Hugging Face model, rounded to the run's types. Returns what
+/// load_parameters() does. Throws InvalidInput naming what of its config.json or which tensor is
+/// not that of the engine's model.
+bool load_hugging_face_model(Engine& engine, const std::filesystem::path& folder);
 
 }  // namespace slimpack

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/packflow/decode/exp_lanes.h"
 #include "slimpack/packflow/decode/row_attention.h"
 #include "slimpack/packflow/decode/rows.h"
+#include "slimpack/packflow/decode/simd.h"
 
 namespace slimpack {
 

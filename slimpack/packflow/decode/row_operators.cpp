@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "slimpack/packflow/decode/exp_lanes.h"
 #include "slimpack/packflow/decode/simd.h"
 
 namespace slimpack {

@@ -1,12 +1,17 @@
-// Devices: where a rank's tensors lie, and the queue of its work there.
+// Devices: where a rank's tensors lie, the queue of its work there, and how much memory of it this
+// process may fill.
 //
 // Written against libtorch's device-neutral interfaces (c10::Stream, DeviceGuardImplInterface), so
 // that it needs no headers of a vendor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
+#include <filesystem>
+
+#include "slimpack/base/units.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
@@ -51,5 +56,12 @@ void finish_queue(at::Device device);
 /// Keeps the memory of a tensor from another thread until the calling thread's queue is done with
 /// it, even if the tensor is freed before.
 void keep_for_queue(const at::Tensor& tensor);
+
+/// The least of what the machine has available now and the limits of the process's control group
+/// and of those around it (of either version); 0 if the system does not say. `root` stands for "/".
+[[nodiscard]] Bytes available_memory(const std::filesystem::path& root = "/");
+
+/// available_memory() on a CPU, else all memory of the device. Ranks on one device share it.
+[[nodiscard]] Bytes device_memory(c10::Device device);
 
 }  // namespace slimpack

@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/alignment.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <malloc.h>
@@ -118,6 +119,34 @@ Bytes peak_bytes(std::int32_t rank) {
 }
 void reset_peak(std::int32_t rank) {
   counter_of(rank).peak = counter_of(rank).live.load();
+}
+
+namespace {
+
+c10::DeviceAllocator& allocator_of(c10::Device device) {
+  return *c10::getDeviceAllocator(device.type());
+}
+
+auto allocated_bytes(c10::Device device) {
+  constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return allocator_of(device).getDeviceStats(device.index()).allocated_bytes[kAll];
+}
+
+}  // namespace
+
+Bytes RankMemory::live() const {
+  return device_.is_cpu() ? live_bytes(tracked_) : Bytes(allocated_bytes(device_).current);
+}
+
+Bytes RankMemory::peak() const {
+  return device_.is_cpu() ? peak_bytes(tracked_) : Bytes(allocated_bytes(device_).peak);
+}
+
+void RankMemory::reset_peak() const {
+  if (device_.is_cpu())
+    slimpack::reset_peak(tracked_);
+  else
+    allocator_of(device_).resetPeakStats(device_.index());
 }
 
 }  // namespace slimpack

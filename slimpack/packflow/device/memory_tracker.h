@@ -1,7 +1,9 @@
-// Counts the bytes of CPU tensors by rank, to compare the memory model's predictions with.
+// Counts the bytes of CPU tensors by rank, to compare the memory model's predictions with, and
+// tells the memory of a rank's tensors on the device that it computes on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 
@@ -40,5 +42,22 @@ Bytes charge_to(const at::Tensor& tensor, std::int32_t rank);
 [[nodiscard]] Bytes live_bytes(std::int32_t rank);
 [[nodiscard]] Bytes peak_bytes(std::int32_t rank);
 void reset_peak(std::int32_t rank);
+
+/// On a CPU the bytes that are charged to the rank (memory_tracker.h). Other devices know no ranks:
+/// there it is the memory of the whole process, rounded up by its allocator, so threads of one
+/// process all see the sum.
+class RankMemory {
+ public:
+  RankMemory(c10::Device device, std::int32_t tracked) : device_(device), tracked_(tracked) {}
+
+  [[nodiscard]] Bytes live() const;
+  /// The most since the last reset.
+  [[nodiscard]] Bytes peak() const;
+  void reset_peak() const;
+
+ private:
+  c10::Device device_;
+  std::int32_t tracked_;
+};
 
 }  // namespace slimpack

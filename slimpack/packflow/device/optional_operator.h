@@ -4,12 +4,16 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <string>
+
 namespace slimpack {
 
 class OptionalOperator {
  public:
   /// REQUIRES: libtorch declares it, for whatever device. `name` without namespace.
-  explicit OptionalOperator(const char* name, const char* overload = "");
+  explicit OptionalOperator(const char* name, const char* overload = "")
+      : op_(c10::Dispatcher::singleton().findSchemaOrThrow((std::string("aten::") + name).c_str(),
+                                                           overload)) {}
 
   /// Whether there is a kernel for it where the tensor lies. An operator that libtorch composes of
   /// others does not count.

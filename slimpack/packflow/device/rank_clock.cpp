@@ -1,14 +1,54 @@
 #include "slimpack/packflow/device/rank_clock.h"
 
+#include <sched.h>
 #include <time.h>
 
 #include <algorithm>
+#include <cmath>
+#include <thread>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/packflow/device/device.h"
 
 namespace slimpack {
+
+std::vector<int> usable_processors() {
+  cpu_set_t usable;
+  std::vector<int> numbers;
+  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) return numbers;
+  for (int p = 0; p < CPU_SETSIZE; ++p)
+    if (CPU_ISSET(p, &usable)) numbers.push_back(p);
+  return numbers;
+}
+
+std::int32_t processors() {
+  const std::size_t usable = usable_processors().size();
+  return static_cast<std::int32_t>(usable > 0 ? usable
+                                              : std::max(1U, std::thread::hardware_concurrency()));
+}
+
+WorkMark::WorkMark(c10::Device device, Kind kind) {
+  if (device.is_cpu()) return;
+  event_ = std::make_shared<c10::Event>(device.type(), kind == Kind::kTime
+                                                           ? c10::EventFlag::BACKEND_DEFAULT
+                                                           : c10::EventFlag::PYTORCH_DEFAULT);
+  event_->record(own_queue(device));
+}
+
+void WorkMark::order_queue_after() const {
+  if (event_) event_->block(own_queue({event_->device_type(), event_->device_index()}));
+}
+
+void WorkMark::await() const {
+  if (event_ && !event_->query()) event_->synchronize();
+}
+
+Nanos WorkMark::since(const WorkMark& earlier) const {
+  constexpr double kNanosOfAMilli = 1e6;
+  return Nanos(std::llround(earlier.event_->elapsedTime(*event_) * kNanosOfAMilli));
+}
+
 namespace {
 
 Nanos thread_time() {

@@ -1,14 +1,64 @@
-// Rank clock: what time it is on a rank, by the wall or in virtual time (docs/ranks.md).
+// Rank clock: what time it is on a rank, by the wall or in virtual time (docs/ranks.md); the marks
+// in a device's queue and the turns on processors that it reads time by.
 #pragma once
 
 #include <c10/core/Device.h>
+#include <c10/core/Event.h>
+
+#include <cstdint>
+#include <memory>
+#include <semaphore>
+#include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/packflow/device/processors.h"
-#include "slimpack/packflow/device/work_mark.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {
+
+/// Numbers of the processors that the calling thread may run on, ascending: all of the machine's,
+/// or what `taskset`, a container or a batch system left of them. Empty where the system does not
+/// say.
+[[nodiscard]] std::vector<int> usable_processors();
+
+/// How many threads of this process can run at once; at least 1.
+[[nodiscard]] std::int32_t processors();
+
+/// Lets no more ranks compute at once than there are processors, in virtual time. Threads that
+/// share a processor displace each other's caches. Ranks that take turns do not, so each takes as
+/// long as it would alone. Thread-safe.
+class ProcessorTurns {
+ public:
+  ProcessorTurns() : free_(processors()) {}
+
+  /// Waits for a processor.
+  void take() { free_.acquire(); }
+  void give_up() { free_.release(); }
+
+ private:
+  std::counting_semaphore<> free_;
+};
+
+/// A mark of the work that a thread had asked of a device at some moment. Copies are the same mark.
+/// A mark of a CPU is empty: its work is done when a call returns.
+class WorkMark {
+ public:
+  enum class Kind : bool { kOrder, kTime };
+
+  WorkMark() = default;
+  /// All that the calling thread has asked of the device so far. `kind`: whether since() may be
+  /// asked for.
+  WorkMark(c10::Device device, Kind kind);
+
+  /// The calling thread's later work on the device waits for the mark. The host does not wait.
+  void order_queue_after() const;
+  /// The host waits until the device has reached the mark, unless it is known to have done so.
+  void await() const;
+  /// The time between two marks on the device. REQUIRES: kTime, and both were awaited.
+  [[nodiscard]] Nanos since(const WorkMark& earlier) const;
+
+ private:
+  std::shared_ptr<c10::Event> event_;  ///< null = nothing
+};
 
 /// Made on the rank's thread and used by it alone. Virtual time is the processor time of the thread
 /// plus its waits for other ranks, in *their* virtual time. So ranks that share processors yield

@@ -2,15 +2,18 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
+
+#include <stdexcept>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/threads.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/device/processors.h"
-#include "slimpack/packflow/device/rank_failure.h"
+#include "slimpack/packflow/device/rank_clock.h"
 
 namespace slimpack {
 namespace {
@@ -97,6 +100,17 @@ void RankThreads::loop(std::int32_t rank) {
     (*work_)(rank);
     lock.lock();
     if (--running_ == 0) changed_.notify_all();
+  }
+}
+
+std::exception_ptr failure_of(std::int32_t rank) {
+  try {
+    throw;
+  } catch (const c10::Error& e) {
+    return std::make_exception_ptr(
+        std::runtime_error(fmt::format("rank {}: {}", rank, e.what_without_backtrace())));
+  } catch (...) {
+    return std::current_exception();
   }
 }
 

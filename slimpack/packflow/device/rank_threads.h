@@ -48,4 +48,8 @@ class RankThreads {
   std::vector<std::thread> threads_;
 };
 
+/// The exception that is being handled, for others to see: an exception of libtorch becomes one
+/// line that names the rank, without a backtrace. REQUIRES: called in a handler.
+[[nodiscard]] std::exception_ptr failure_of(std::int32_t rank);
+
 }  // namespace slimpack

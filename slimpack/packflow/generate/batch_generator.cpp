@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/stopwatch.h"
+#include "slimpack/base/progress.h"
 
 namespace slimpack {
 namespace {
@@ -56,7 +56,7 @@ class Slot {
 
   LanguageModel* model_;
   CachedSequence sequence_;
-  std::optional<Sampler> sampler_;
+  std::optional<TokenSampler> sampler_;
   TokenListener listener_;
   std::optional<Answer> answer_;
   Generated* made_ = nullptr;

@@ -5,10 +5,10 @@
 #include <algorithm>
 
 #include "slimpack/base/error.h"
-#include "slimpack/base/stopwatch.h"
+#include "slimpack/base/progress.h"
 
 namespace slimpack {
-std::vector<std::int64_t> Generator::next_tokens(std::int64_t token, Sampler& sampler) {
+std::vector<std::int64_t> Generator::next_tokens(std::int64_t token, TokenSampler& sampler) {
   if (speculator_) return speculator_->step(sequence_, token, sampler);
   return {sampler.next(sequence_.decode(token))};
 }
@@ -50,7 +50,7 @@ double Generator::nats(std::span<const std::int64_t> text, std::int64_t from,
 Generated Generator::generate(std::span<const std::int64_t> prompt,
                               const GenerateSettings& settings, const TokenListener& listener) {
   settings.require_sound();
-  Sampler sampler(settings.sampling);
+  TokenSampler sampler(settings.sampling);
   Generated made;
   made.prompt_tokens = static_cast<std::int64_t>(prompt.size());
   if (speculator_) speculator_->forget_figures();

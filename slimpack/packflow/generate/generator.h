@@ -45,7 +45,7 @@ class Generator {
  private:
   PrefillSettings prefill_settings(const GenerateSettings& settings);
   /// The tokens after `token`: one or more.
-  std::vector<std::int64_t> next_tokens(std::int64_t token, Sampler& sampler);
+  std::vector<std::int64_t> next_tokens(std::int64_t token, TokenSampler& sampler);
 
   CachedSequence sequence_;
   LanguageModel* model_;

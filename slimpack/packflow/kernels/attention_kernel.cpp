@@ -14,9 +14,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/kernels/composed_attention.h"
-#include "slimpack/packflow/kernels/cpu_attention.h"
-#include "slimpack/packflow/kernels/flash_attention_4.h"
+#include "slimpack/packflow/kernels/flash_kernel.h"
+#include "slimpack/packflow/kernels/libtorch_attention.h"
 
 namespace slimpack {
 namespace {

@@ -122,7 +122,7 @@ struct KernelChoice {
 };
 
 /// The kernel for tensors with such heads. Throws InvalidInput if the library of FlashAttention-4
-/// (flash_attention_4.h) is broken or of another version.
+/// (FlashAttention4) is broken or of another version.
 [[nodiscard]] KernelChoice attention_kernel(at::Device device, Dtype dtype,
                                             const AttentionHeads& heads);
 

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/kernels/flash_attention_4.h"
+#include "slimpack/packflow/kernels/flash_kernel.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/arange.h>

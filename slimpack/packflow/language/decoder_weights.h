@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/packflow/checkpoint/safetensors.h"
-#include "slimpack/packflow/decode/panel_matrix.h"
+#include "slimpack/packflow/decode/panel_product.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/dtype.h"
 

@@ -57,16 +57,17 @@ void SamplingSettings::require_sound() const {
   require(min_p >= 0 && min_p <= 1, "min-p", min_p, "from 0 (all tokens) to 1");
 }
 
-Sampler::Sampler(const SamplingSettings& settings) : settings_(settings), rng_(settings.seed) {
+TokenSampler::TokenSampler(const SamplingSettings& settings)
+    : settings_(settings), rng_(settings.seed) {
   settings.require_sound();
 }
 
-std::int64_t Sampler::next(const at::Tensor& logits_V) {
+std::int64_t TokenSampler::next(const at::Tensor& logits_V) {
   if (greedy()) return at::argmax(logits_V).item<std::int64_t>();
   return draw(probabilities(logits_V));
 }
 
-std::vector<double> Sampler::probabilities(const at::Tensor& logits_V) const {
+std::vector<double> TokenSampler::probabilities(const at::Tensor& logits_V) const {
   const at::Tensor logits = logits_V.to(at::kDouble).contiguous();
   const double* const l = logits.const_data_ptr<double>();
   std::vector<double> p(l, l + logits.numel());
@@ -80,7 +81,7 @@ std::vector<double> Sampler::probabilities(const at::Tensor& logits_V) const {
   return p;
 }
 
-std::int64_t Sampler::draw(const std::vector<double>& weights) {
+std::int64_t TokenSampler::draw(const std::vector<double>& weights) {
   const double at = rng_.uniform() * std::accumulate(weights.begin(), weights.end(), 0.0);
   double sum = 0;
   std::int64_t last = 0;

@@ -22,10 +22,10 @@ struct SamplingSettings {
   void require_sound() const;
 };
 
-class Sampler {
+class TokenSampler {
  public:
   /// Throws as require_sound.
-  explicit Sampler(const SamplingSettings& settings);
+  explicit TokenSampler(const SamplingSettings& settings);
 
   [[nodiscard]] bool greedy() const { return settings_.temperature == 0; }
 

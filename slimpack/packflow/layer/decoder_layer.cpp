@@ -8,7 +8,6 @@
 #include "slimpack/packflow/kernels/linear.h"
 #include "slimpack/packflow/kernels/rms_norm.h"
 #include "slimpack/packflow/layer/layer_parts.h"
-#include "slimpack/packflow/layer/pack_attention.h"
 #include "slimpack/packflow/layer/recompute_rows.h"
 
 namespace slimpack {

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "slimpack/packflow/layer/layer_context.h"
+#include "slimpack/packflow/layer/layer_parts.h"
 #include "slimpack/packflow/layer/weight_gradients.h"
 #include "slimpack/packflow/stores/layer_rows.h"
 #include "slimpack/packflow/stores/row_store.h"

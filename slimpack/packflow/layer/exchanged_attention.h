@@ -8,9 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <span>
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
 #include "slimpack/packflow/ranks/collective.h"
+#include "slimpack/packflow/ranks/communicator.h"
+#include "slimpack/plan/context_exchange.h"
 
 namespace slimpack {
 
@@ -44,5 +48,23 @@ void give_backward(const AttentionExchange& exchange, const QueryRows& rows, con
 void expect_backward(const AttentionExchange& exchange, const at::Tensor& like_TND,
                      const KeysValues& like_kv);
 void take_backward(const AttentionExchange& exchange);
+
+/// The actions of a rank that exchange attention with another rank.
+class RankExchanges {
+ public:
+  /// Keeps the exchanges that have an action of pipeline rank `rank`. `exchanges`: those of the
+  /// replica. The communicator must outlive the object.
+  RankExchanges(std::span<const ContextExchange> exchanges, const PackPlan& packs,
+                const StageLayout& layout, std::int32_t rank, Communicator& communicator);
+
+  /// The action's exchange; null if it has none.
+  [[nodiscard]] const AttentionExchange* of(const Action& action) const {
+    const auto it = exchanges_.find(action);
+    return it == exchanges_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  std::map<Action, AttentionExchange> exchanges_;
+};
 
 }  // namespace slimpack

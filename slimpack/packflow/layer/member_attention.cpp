@@ -1,4 +1,4 @@
-#include "slimpack/packflow/layer/member_attention.h"
+#include "slimpack/packflow/layer/context_attention.h"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>

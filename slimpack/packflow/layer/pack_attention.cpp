@@ -1,4 +1,3 @@
-#include "slimpack/packflow/layer/pack_attention.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>

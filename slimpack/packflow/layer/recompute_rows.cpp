@@ -8,7 +8,6 @@
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/linear.h"
 #include "slimpack/packflow/layer/layer_parts.h"
-#include "slimpack/packflow/layer/pack_attention.h"
 
 namespace slimpack {
 namespace {

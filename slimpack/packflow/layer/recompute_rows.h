@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "slimpack/packflow/kernels/rms_norm.h"
-#include "slimpack/packflow/layer/layer_context.h"
+#include "slimpack/packflow/layer/layer_parts.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/stores/row_store.h"
 #include "slimpack/spec/recompute.h"

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/profile/exchange_profile.h"
+#include "slimpack/packflow/profile/profile_parts.h"
 
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -13,8 +13,6 @@
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/reduction.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/device/device_memory.h"
-#include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
 #include "slimpack/packflow/stores/host_rows.h"

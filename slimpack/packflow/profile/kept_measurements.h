@@ -1,12 +1,16 @@
-// Kept measurements: a profile's figures by part, in a file beside its result. A profile that was
-// stopped goes on with the first part that is missing.
+// Kept measurements: a profile's figures by part, in a file beside its result, and the machine that
+// they hold for. A profile that was stopped goes on with the first part that is missing.
 #pragma once
+
+#include <c10/core/Device.h>
 
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "slimpack/cost/cost_model.h"
 
 namespace slimpack {
 
@@ -37,5 +41,14 @@ class KeptMeasurements {
   std::map<std::string, Figures> earlier_;
   std::map<std::string, Figures> all_;
 };
+
+/// Where this process measures. A GPU is told by its memory, because libtorch names none without a
+/// vendor's headers. `root` stands for "/".
+[[nodiscard]] MeasuredOn measured_here(c10::Device device, const std::filesystem::path& root = "/");
+
+/// Throws InvalidInput if the costs of `file` were measured elsewhere or with another libtorch.
+/// Accepts costs that nobody measured, such as those from hardware figures.
+void require_measured_here(const Costs& cost, c10::Device device,
+                           const std::filesystem::path& file);
 
 }  // namespace slimpack

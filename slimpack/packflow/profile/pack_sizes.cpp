@@ -1,9 +1,9 @@
-#include "slimpack/packflow/profile/pack_sizes.h"
+#include "slimpack/packflow/profile/profile_parts.h"
 
 #include <algorithm>
 
 #include "slimpack/cost/stage_table.h"
-#include "slimpack/packflow/device/device_memory.h"
+#include "slimpack/packflow/device/device.h"
 
 namespace slimpack {
 namespace {

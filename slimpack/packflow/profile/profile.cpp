@@ -6,16 +6,13 @@
 #include <vector>
 
 #include "slimpack/cost/fit.h"
-#include "slimpack/packflow/device/device_memory.h"
-#include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/device/device.h"
+#include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/parameters/optimizer.h"
-#include "slimpack/packflow/profile/exchange_profile.h"
-#include "slimpack/packflow/profile/layer_profile.h"
-#include "slimpack/packflow/profile/measured_here.h"
-#include "slimpack/packflow/profile/pack_sizes.h"
+#include "slimpack/packflow/profile/kept_measurements.h"
 #include "slimpack/packflow/profile/part_bench.h"
+#include "slimpack/packflow/profile/profile_parts.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
-#include "slimpack/packflow/profile/recompute_profile.h"
 
 namespace slimpack {
 namespace {

@@ -15,7 +15,6 @@
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/rank_clock.h"
-#include "slimpack/packflow/device/rank_failure.h"
 #include "slimpack/packflow/device/rank_threads.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/packflow/ranks/communicator.h"

@@ -3,7 +3,7 @@
 //   2. Every policy by turns, and the fastest backward of each: differences of policies are small
 //      beside what a shared machine adds. Then weight gradients alone, on the same hot device.
 //   3. Fits of what each takes beyond Recompute::kElementwise.
-#include "slimpack/packflow/profile/recompute_profile.h"
+#include "slimpack/packflow/profile/profile_parts.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,6 @@
 #include "slimpack/cost/layer_widths.h"
 #include "slimpack/cost/recomputed_cost.h"
 #include "slimpack/packflow/fused/fused.h"
-#include "slimpack/packflow/profile/pack_sizes.h"
 #include "slimpack/packflow/profile/part_bench.h"
 
 namespace slimpack {

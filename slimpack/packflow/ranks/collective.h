@@ -17,7 +17,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
-#include "slimpack/plan/zone.h"
+#include "slimpack/plan/slice.h"
 
 namespace slimpack {
 

@@ -4,10 +4,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 
+#include "slimpack/base/error.h"
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/ranks/collective.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
 
 namespace slimpack {
 
@@ -87,6 +91,40 @@ class Communicator {
   /// The ranks of the replica's first and last stage. They hold the same embedding if the model
   /// ties its matrices. REQUIRES: the rank is one of these two, and they differ.
   [[nodiscard]] virtual Collective& tied() = 0;
+};
+
+/// The part of a communicator that threads and processes share: its groups by kind.
+class GroupedCommunicator : public Communicator {
+ public:
+  [[nodiscard]] Collective& world() override { return group(GroupKind::kWorld); }
+  [[nodiscard]] Collective& data() override { return group(GroupKind::kData); }
+  [[nodiscard]] Collective& context(std::int32_t replicas) override {
+    return group(GroupKind::kContext, replicas);
+  }
+  [[nodiscard]] Collective& tensor() override { return group(GroupKind::kTensor); }
+  [[nodiscard]] Collective& pipeline() override { return group(GroupKind::kPipeline); }
+  [[nodiscard]] Collective& vocabulary() override { return group(GroupKind::kVocabulary); }
+  [[nodiscard]] Collective& tied() override { return group(GroupKind::kTied); }
+
+ protected:
+  /// Adds the rank's end of one of its collective_groups().
+  void add(const RankGroup& group, Collective member) {
+    groups_.emplace(key(group.kind, group.size), std::move(member));
+  }
+
+ private:
+  using Key = std::pair<GroupKind, std::int32_t>;
+  /// A rank has one group of each kind, but of kContext one of each size.
+  static Key key(GroupKind kind, std::int32_t size) {
+    return {kind, kind == GroupKind::kContext ? size : 0};
+  }
+  [[nodiscard]] Collective& group(GroupKind kind, std::int32_t size = 0) {
+    const auto it = groups_.find(key(kind, size));
+    SLIMPACK_CHECK(it != groups_.end(), "the rank is in no such group");
+    return it->second;
+  }
+
+  std::map<Key, Collective> groups_;
 };
 
 }  // namespace slimpack

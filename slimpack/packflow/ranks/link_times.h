@@ -12,7 +12,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/node_placement.h"
-#include "slimpack/spec/link_map.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 

@@ -14,8 +14,6 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/ranks/mesh.h"
-#include "slimpack/packflow/ranks/process_shifts.h"
 #include "slimpack/packflow/ranks/process_transfers.h"
 
 namespace slimpack {

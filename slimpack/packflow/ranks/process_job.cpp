@@ -10,10 +10,10 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/in_flight.h"
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/ranks/connect_members.h"
-#include "slimpack/packflow/ranks/grouped_communicator.h"
-#include "slimpack/packflow/ranks/process_channel.h"
+#include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/process_collective.h"
+#include "slimpack/packflow/ranks/process_exchange.h"
+#include "slimpack/packflow/ranks/process_transfers.h"
 
 namespace slimpack {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "slimpack/packflow/ranks/process_reduction.h"
-#include "slimpack/packflow/ranks/rank_groups.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/world.h"
 
 namespace slimpack {

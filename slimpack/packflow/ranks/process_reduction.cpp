@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/ranks/connect_members.h"
 #include "slimpack/packflow/ranks/process_transfers.h"
 
 namespace slimpack {

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/ranks/process_shifts.h"
+#include "slimpack/packflow/ranks/process_collective.h"
 
 #include <algorithm>
 #include <utility>

@@ -35,4 +35,36 @@ void ThreadMessagesEnd::put(std::vector<at::Tensor> tensors, bool given, std::in
       {std::move(tensors), given, arrives, WorkMark(clock_.device(), WorkMark::Kind::kOrder)});
 }
 
+ThreadChannel::ThreadChannel(SharedFailure& failure, std::int32_t receiver, int slots)
+    : room_(failure), receiver_(receiver), free_slots_(static_cast<std::size_t>(slots), Nanos(0)) {}
+
+void ThreadChannel::send(RankClock& clock, SenderLink* link, at::Tensor rows_TH) {
+  auto lock = room_.lock();
+  room_.wait(lock, clock, [&] { return !free_slots_.empty(); });
+  clock.wait_until(free_slots_.front());
+  free_slots_.pop_front();
+  charge_to(rows_TH, clock.is_virtual() ? kMaxTrackedRanks : receiver_);
+  Nanos put = clock.now();
+  if (link != nullptr)
+    put = link->arrival(put, receiver_, Bytes(static_cast<std::int64_t>(rows_TH.nbytes())));
+  messages_.push_back({std::move(rows_TH), put, WorkMark(clock.device(), WorkMark::Kind::kOrder)});
+  room_.notify();
+}
+
+at::Tensor ThreadChannel::receive(RankClock& clock, std::vector<WaitedInput>& waited) {
+  auto lock = room_.lock();
+  room_.wait(lock, clock, [&] { return !messages_.empty(); });
+  Message message = std::move(messages_.front());
+  messages_.pop_front();
+  clock.wait_until(message.put);
+  const Nanos taken = clock.now();
+  free_slots_.push_back(taken);
+  if (clock.is_virtual())
+    waited.push_back({message.put, taken, charge_to(message.rows_TH, receiver_)});
+  room_.notify();
+  message.ready.order_queue_after();
+  keep_for_queue(message.rows_TH);
+  return std::move(message.rows_TH);
+}
+
 }  // namespace slimpack

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
-#include "slimpack/packflow/ranks/grouped_communicator.h"
-#include "slimpack/packflow/ranks/thread_channel.h"
+#include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/thread_collective.h"
+#include "slimpack/packflow/ranks/thread_messages.h"
 
 namespace slimpack {
 

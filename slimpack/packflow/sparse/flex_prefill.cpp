@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/sparse/choosers.h"
+#include "slimpack/packflow/sparse/methods.h"
 #include "slimpack/packflow/sparse/sampled_rows.h"
 
 namespace slimpack {

@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "slimpack/packflow/kernels/attention_kernel.h"
-#include "slimpack/packflow/sparse/choosers.h"
 #include "slimpack/packflow/sparse/kept_keys.h"
+#include "slimpack/packflow/sparse/methods.h"
 
 namespace slimpack {
 

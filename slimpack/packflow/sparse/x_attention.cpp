@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "slimpack/packflow/sparse/choosers.h"
+#include "slimpack/packflow/sparse/methods.h"
 #include "slimpack/packflow/sparse/sampled_rows.h"
 
 namespace slimpack {

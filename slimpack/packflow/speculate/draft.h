@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "slimpack/packflow/speculate/draft_tree.h"
-#include "slimpack/packflow/speculate/tree_rule.h"
 
 namespace slimpack {
 

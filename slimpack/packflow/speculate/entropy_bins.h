@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "slimpack/packflow/speculate/tree_rule.h"
+#include "slimpack/packflow/speculate/draft_tree.h"
 
 namespace slimpack {
 

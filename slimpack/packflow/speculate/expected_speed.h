@@ -16,18 +16,39 @@
 // By step 4, text that no draft suits costs a hundredth, and a bounded start.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include "slimpack/base/median.h"
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/speculate/acceptance.h"
-#include "slimpack/packflow/speculate/tree_rule.h"
-#include "slimpack/packflow/speculate/typical_time.h"
+#include "slimpack/packflow/speculate/draft_tree.h"
 #include "slimpack/packflow/speculate/verification_costs.h"
 
 namespace slimpack {
+
+/// The typical one of recent times, whatever single ones are.
+class TypicalTime {
+ public:
+  void add(double seconds) {
+    if (recent_.size() < kRecent)
+      recent_.push_back(seconds);
+    else
+      recent_[next_++ % kRecent] = seconds;
+    median_ = median(recent_);
+  }
+  /// The median of the last fifteen; 0 without any.
+  [[nodiscard]] double seconds() const { return median_; }
+
+ private:
+  static constexpr std::size_t kRecent = 15;
+  std::vector<double> recent_;
+  std::size_t next_ = 0;
+  double median_ = 0;
+};
 
 /// Measures by itself, between the calls of a pass. The trees that it makes depend on these times;
 /// the tokens that verification accepts do not.

@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/packflow/speculate/draft_tree.h"
 #include "slimpack/packflow/speculate/entropy_bins.h"
-#include "slimpack/packflow/speculate/tree_rule.h"
 
 namespace slimpack {
 

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "slimpack/packflow/speculate/draft_tree.h"
+
 namespace slimpack {
 namespace {
 
@@ -67,6 +69,23 @@ void NgramDraft::guess(DraftTree& tree, TreeRule& rule) {
     for (std::size_t i = 0; i < places.size(); ++i)
       if (next(i) < text.size()) rows[i] = row_of[{rows[i], text[next(i)]}];
   }
+}
+
+void JointDraft::go_back(std::int64_t size) {
+  ngrams_.go_back(size);
+  head_->go_back(size);
+}
+
+void JointDraft::learn(std::span<const std::int64_t> tokens, const at::Tensor& features) {
+  ngrams_.learn(tokens, features);
+  head_->learn(tokens, features);
+}
+
+void JointDraft::guess(DraftTree& tree, TreeRule& rule) {
+  constexpr std::int64_t kDepth = 16;
+  FixedTree all({.depth = kDepth, .width = rule.width()});
+  ngrams_.guess(tree, all);
+  head_->guess(tree, rule);
 }
 
 }  // namespace slimpack

@@ -1,8 +1,10 @@
 // N-gram draft: what followed the last tokens where they stood before. It costs nothing, and text
-// that repeats itself, such as code, follows it far (prompt lookup decoding).
+// that repeats itself, such as code, follows it far (prompt lookup decoding). It guesses alone, or
+// one tree together with an EAGLE-3 head.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -24,6 +26,25 @@ class NgramDraft final : public Draft {
 
  private:
   std::vector<std::int64_t> tokens_;
+};
+
+/// An EAGLE-3 head and the n-grams of the text guess one tree. N-grams guess first, for they cost
+/// nothing. The head runs after their guesses, too, and a guess of both is one row.
+class JointDraft final : public Draft {
+ public:
+  explicit JointDraft(std::unique_ptr<Draft> head) : head_(std::move(head)) {}
+
+  [[nodiscard]] std::vector<std::int64_t> feature_layers() const override {
+    return head_->feature_layers();
+  }
+  void go_back(std::int64_t size) override;
+  void learn(std::span<const std::int64_t> tokens, const at::Tensor& features) override;
+  /// The rule decides on the head's levels alone. REQUIRES: the tree has row 0 alone.
+  void guess(DraftTree& tree, TreeRule& rule) override;
+
+ private:
+  NgramDraft ngrams_;
+  std::unique_ptr<Draft> head_;
 };
 
 }  // namespace slimpack

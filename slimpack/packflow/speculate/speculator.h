@@ -12,7 +12,7 @@
 #include "slimpack/packflow/language/language_model.h"
 #include "slimpack/packflow/language/sampler.h"
 #include "slimpack/packflow/speculate/draft.h"
-#include "slimpack/packflow/speculate/tree_rule.h"
+#include "slimpack/packflow/speculate/draft_tree.h"
 
 namespace slimpack {
 
@@ -41,7 +41,7 @@ class Speculator {
   /// `token` and all of them but the last. Guesses nothing where the sequence comes near the
   /// model's last position.
   [[nodiscard]] std::vector<std::int64_t> step(CachedSequence& sequence, std::int64_t token,
-                                               Sampler& sampler);
+                                               TokenSampler& sampler);
 
   [[nodiscard]] const SpeculationFigures& figures() const { return figures_; }
   void forget_figures() { figures_ = {}; }
@@ -65,6 +65,7 @@ struct Verdict {
 /// `logits_TV` of the tree's rows. Greedy: follows the likeliest token. Else each guess after a row
 /// is accepted with its probability there, and left out of what the next one is drawn from if not
 /// (SpecInfer, arXiv:2305.09781, for guesses that are not drawn).
-[[nodiscard]] Verdict verify(const DraftTree& tree, const at::Tensor& logits_TV, Sampler& sampler);
+[[nodiscard]] Verdict verify(const DraftTree& tree, const at::Tensor& logits_TV,
+                             TokenSampler& sampler);
 
 }  // namespace slimpack

@@ -11,10 +11,9 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/device/rank_memory.h"
 #include "slimpack/packflow/device/tensor.h"
+#include "slimpack/packflow/layer/exchanged_attention.h"
 #include "slimpack/packflow/parameters/optimizer.h"
-#include "slimpack/packflow/step/rank_exchanges.h"
 #include "slimpack/packflow/step/step_record.h"
 #include "slimpack/plan/row_share.h"
 

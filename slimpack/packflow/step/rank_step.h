@@ -9,9 +9,9 @@
 
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/ranks/communicator.h"
-#include "slimpack/packflow/step/engine_options.h"
-#include "slimpack/packflow/step/rank_result.h"
+#include "slimpack/packflow/step/engine.h"
 #include "slimpack/packflow/step/stage_step.h"
+#include "slimpack/packflow/step/step_record.h"
 #include "slimpack/packflow/step/vocabulary_step.h"
 #include "slimpack/schedule/lowered_schedule.h"
 

@@ -8,8 +8,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/kernels/embedding.h"
-#include "slimpack/packflow/kernels/head.h"
+#include "slimpack/packflow/kernels/vocabulary.h"
 #include "slimpack/packflow/layer/recompute_rows.h"
 #include "slimpack/plan/row_share.h"
 

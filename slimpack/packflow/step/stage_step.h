@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "slimpack/packflow/kernels/head.h"
 #include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/kernels/vocabulary.h"
 #include "slimpack/packflow/layer/decoder_layer.h"
 #include "slimpack/packflow/layer/weight_gradients.h"
 #include "slimpack/packflow/parameters/parameters.h"

@@ -1,4 +1,5 @@
-// Step inputs: what a rank's actions read that is known before its step begins, on the device.
+// Step inputs: what a step trains on, and what a rank's actions read that is known before its step
+// begins, on the device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,19 +9,41 @@
 #include <span>
 #include <vector>
 
+#include "slimpack/data/sequences.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
-#include "slimpack/packflow/layer/pack_runs.h"
-#include "slimpack/packflow/layer/row_remap.h"
+#include "slimpack/packflow/layer/attention_rows.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
-#include "slimpack/packflow/step/step_tokens.h"
 #include "slimpack/packflow/stores/row_store.h"
-#include "slimpack/plan/action.h"
 #include "slimpack/plan/context_exchange.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/plan/row_share.h"
 #include "slimpack/spec/decoder.h"
 
 namespace slimpack {
+
+/// A sequence by row, int64.
+struct SequenceTensors {
+  at::Tensor tokens_L;
+  at::Tensor targets_L;  ///< the token that the row predicts for the loss; kNoTarget = none
+};
+
+/// The sequences of a step by SequenceId, and the number of their targets.
+struct StepTokens {
+  std::vector<SequenceTensors> by_sequence;
+  std::int64_t targets = 0;
+};
+
+/// Throws InvalidInput for a token outside the vocabulary.
+[[nodiscard]] StepTokens make_step_tokens(std::span<const SequenceTokens> sequences,
+                                          std::int64_t vocab_size);
+/// All tokens are targets (all_targets).
+[[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
+                                          std::int64_t vocab_size);
+
+/// tokens_L and targets_L of the rows of this share.
+[[nodiscard]] at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share);
+[[nodiscard]] at::Tensor targets_of(const StepTokens& tokens, const PackShare& share);
 
 /// The rank that reads the inputs: its place, and which inputs it needs.
 struct InputReader {

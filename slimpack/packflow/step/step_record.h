@@ -1,5 +1,5 @@
-// Step record: when a rank did what, and what it held. A device is asked after the step, so that
-// the host does not wait for it in between.
+// Step record: when a rank did what, and what it held, and the result of it for one rank and for
+// all. A device is asked after the step, so that the host does not wait for it in between.
 #pragma once
 
 #include <cstddef>
@@ -10,13 +10,56 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/device/rank_clock.h"
-#include "slimpack/packflow/device/rank_memory.h"
 #include "slimpack/packflow/ranks/communicator.h"
-#include "slimpack/packflow/step/rank_result.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
+
+/// The outcome of a step's update.
+enum class UpdateOutcome : std::uint8_t {
+  kNone,       ///< none was asked for
+  kMade,       ///< parameters are updated, and finite
+  kRefused,    ///< the gradient norm is not finite or too large: parameters are untouched
+  kNotFinite,  ///< some updated parameters are not finite numbers
+};
+
+struct RankResult {
+  double loss_sum = 0;  ///< over all ranks
+  double gradient_norm = 0;
+  UpdateOutcome update = UpdateOutcome::kNone;  ///< of this rank's parameters
+  std::vector<Span> spans;
+  std::vector<MemorySample> memory;
+  Bytes peak_activation;
+};
+
+/// Measurements and outcomes of all members of a group.
+struct AllRanks {
+  /// The spans, samples and peaks of all members by index, at the first of them; elsewhere none.
+  Timeline timeline;
+  UpdateOutcome update = UpdateOutcome::kNone;  ///< kNotFinite if it is that of any member
+};
+[[nodiscard]] AllRanks gathered(const RankResult& own, Collective& group);
+
+/// The bytes that lay in a rank's inboxes, by the rank's clock. Each input waits from the time it
+/// was put until the time it was taken.
+class WaitingBytes {
+ public:
+  /// Cost: O(inputs · log(inputs)).
+  explicit WaitingBytes(std::span<const WaitedInput> inputs);
+
+  /// From `time` on. Cost: O(log(inputs)).
+  [[nodiscard]] Bytes at(Nanos time) const;
+  /// The most at any time of [begin, end). Cost: O(log(inputs) + changes between the two).
+  [[nodiscard]] Bytes most(Nanos begin, Nanos end) const;
+
+ private:
+  using Level = std::pair<Nanos, Bytes>;  ///< so many bytes from then on
+  [[nodiscard]] std::vector<Level>::const_iterator after(Nanos time) const;
+
+  std::vector<Level> levels_;  ///< ascending by time
+};
 
 class StepRecord {
  public:

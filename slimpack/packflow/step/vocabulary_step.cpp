@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "slimpack/cost/layer_widths.h"
-#include "slimpack/packflow/kernels/embedding.h"
+#include "slimpack/packflow/kernels/vocabulary.h"
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {

@@ -7,13 +7,12 @@
 #include <map>
 #include <span>
 
-#include "slimpack/packflow/kernels/head.h"
+#include "slimpack/packflow/kernels/vocabulary.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
 #include "slimpack/packflow/step/step_inputs.h"
-#include "slimpack/packflow/step/step_tokens.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/decoder.h"
 

@@ -11,8 +11,8 @@
 #include "slimpack/base/units.h"
 #include "slimpack/packflow/kernels/attention.h"
 #include "slimpack/plan/row_share.h"
+#include "slimpack/plan/slice.h"
 #include "slimpack/spec/layer_shape.h"
-#include "slimpack/workload/slice.h"
 
 namespace slimpack {
 

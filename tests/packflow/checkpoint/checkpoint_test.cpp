@@ -6,10 +6,9 @@
 
 #include <atomic>
 
-#include "slimpack/base/folder.h"
+#include "slimpack/base/folders.h"
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
-#include "slimpack/packflow/checkpoint/load_checkpoint.h"
 #include "slimpack/packflow/checkpoint/model_tensors.h"
 #include "tests/packflow/checkpoint/two_processes.h"
 #include "tests/packflow/support/random_run.h"

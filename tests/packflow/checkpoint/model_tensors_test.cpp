@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
-#include "slimpack/packflow/checkpoint/load_checkpoint.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/device/processors.h"
-#include "slimpack/packflow/device/rank_failure.h"
+#include "slimpack/packflow/device/rank_clock.h"
 #include "tests/packflow/support/pretended_device.h"
 #include "tests/support/expect_error.h"
 

@@ -1,4 +1,3 @@
-#include "slimpack/packflow/device/work_mark.h"
 
 #include <gtest/gtest.h>
 

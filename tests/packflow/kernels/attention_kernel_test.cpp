@@ -7,9 +7,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "slimpack/packflow/kernels/composed_attention.h"
-#include "slimpack/packflow/kernels/cpu_attention.h"
 #include "slimpack/packflow/kernels/flash_kernel.h"
+#include "slimpack/packflow/kernels/libtorch_attention.h"
 #include "tests/packflow/kernels/attention_by_definition.h"
 
 namespace slimpack {

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "slimpack/packflow/kernels/composed_attention.h"
+#include "slimpack/packflow/kernels/libtorch_attention.h"
 #include "tests/packflow/support/pretended_device.h"
 
 namespace slimpack::testing {

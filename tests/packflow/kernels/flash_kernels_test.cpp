@@ -10,7 +10,6 @@
 
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/kernels/flash_attention_4.h"
 #include "slimpack/packflow/kernels/flash_kernel.h"
 #include "tests/packflow/kernels/attention_by_definition.h"
 #include "tests/packflow/support/pretended_device.h"

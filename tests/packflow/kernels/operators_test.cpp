@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "slimpack/cost/head_block.h"
-#include "slimpack/packflow/kernels/head.h"
 #include "slimpack/packflow/kernels/linear.h"
 #include "slimpack/packflow/kernels/rms_norm.h"
 #include "slimpack/packflow/kernels/rope.h"
+#include "slimpack/packflow/kernels/vocabulary.h"
 #include "tests/packflow/support/tensors.h"
 
 namespace slimpack {

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/device/device_memory.h"
+#include "slimpack/packflow/device/device.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <thread>
 
-#include "slimpack/packflow/device/device_memory.h"
-#include "slimpack/packflow/profile/pack_sizes.h"
+#include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/profile/profile.h"
+#include "slimpack/packflow/profile/profile_parts.h"
 #include "slimpack/packflow/profile/profile_ranks.h"
 #include "tests/packflow/support/mail_processes.h"
 #include "tests/packflow/support/pretended_device.h"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "slimpack/base/file.h"
-#include "slimpack/packflow/profile/measured_here.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/expect_error.h"

@@ -1,5 +1,5 @@
 #include "slimpack/packflow/profile/profile.h"
-#include "slimpack/packflow/profile/pass_ratios.h"
+#include "slimpack/packflow/profile/profile_parts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/ranks/gather_when_ready.h"
+#include "slimpack/packflow/ranks/world.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/ranks/mesh.h"
+#include "slimpack/packflow/ranks/process_transfers.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "slimpack/packflow/ranks/process_channel.h"
+#include "slimpack/packflow/ranks/process_exchange.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

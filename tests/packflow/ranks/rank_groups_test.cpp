@@ -1,4 +1,4 @@
-#include "slimpack/packflow/ranks/rank_groups.h"
+#include "slimpack/packflow/ranks/rank_grid.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "slimpack/packflow/ranks/collective.h"
-#include "slimpack/packflow/ranks/mesh.h"
 #include "slimpack/packflow/ranks/process_job.h"
+#include "slimpack/packflow/ranks/process_transfers.h"
 
 namespace slimpack {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/ranks/thread_world.h"
 #include "tests/packflow/support/messages.h"
 

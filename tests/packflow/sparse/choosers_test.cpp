@@ -1,6 +1,6 @@
 // Every method against a recount by definition. Spans are long enough for several blocks, and
 // begin and end inside blocks.
-#include "slimpack/packflow/sparse/choosers.h"
+#include "slimpack/packflow/sparse/methods.h"
 
 #include <gtest/gtest.h>
 

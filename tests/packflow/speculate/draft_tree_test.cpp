@@ -9,7 +9,6 @@
 
 #include "slimpack/base/random.h"
 #include "slimpack/packflow/speculate/draft_tree.h"
-#include "slimpack/packflow/speculate/tree_rule.h"
 #include "tests/support/expect_error.h"
 
 namespace slimpack {

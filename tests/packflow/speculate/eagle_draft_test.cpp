@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/packflow/speculate/draft_tree.h"
 #include "slimpack/packflow/speculate/eagle_draft.h"
-#include "slimpack/packflow/speculate/fixed_tree.h"
 #include "tests/packflow/support/pretended_device.h"
 #include "tests/packflow/support/tensors.h"
 #include "tests/support/expect_error.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "slimpack/packflow/speculate/draft_tree.h"
 #include "slimpack/packflow/speculate/expected_speed.h"
-#include "slimpack/packflow/speculate/fixed_tree.h"
 #include "tests/packflow/speculate/simulated_decoding.h"
 #include "tests/support/expect_error.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "slimpack/base/random.h"
-#include "slimpack/packflow/speculate/fixed_tree.h"
+#include "slimpack/packflow/speculate/draft_tree.h"
 #include "slimpack/packflow/speculate/ngram_draft.h"
 
 namespace slimpack {

@@ -8,7 +8,7 @@
 
 #include "slimpack/base/random.h"
 #include "slimpack/base/units.h"
-#include "slimpack/packflow/speculate/tree_rule.h"
+#include "slimpack/packflow/speculate/draft_tree.h"
 
 namespace slimpack::testing {
 

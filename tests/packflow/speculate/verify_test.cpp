@@ -43,7 +43,7 @@ TEST(Verify, GreedilyFollowsTheLikeliestTokensAsFarAsTheyWereGuessed) {
            {{1, 3, 0, 0, 2}, {0, 1, 4}, 2},  // tokens 1 and 3
            {{1, 2, 0, 0, 0}, {0, 1}, 2},     // 2 was guessed, but not after token 1
        }) {
-    Sampler greedy(SamplingSettings{});
+    TokenSampler greedy(SamplingSettings{});
     const Verdict verdict = verify(small_tree(), logits_with_best(c.best), greedy);
     EXPECT_EQ(verdict.path, c.path);
     EXPECT_EQ(verdict.next, c.next);
@@ -63,7 +63,7 @@ TEST(Verify, DrawnTokensHaveTheModelsDistributionWhateverWasGuessed) {
       logits[row][token] =
           std::log(p[static_cast<std::size_t>(row)][static_cast<std::size_t>(token)]);
   const DraftTree tree = small_tree();
-  Sampler sampler({.temperature = 1, .seed = 11});
+  TokenSampler sampler({.temperature = 1, .seed = 11});
   constexpr int kDraws = 40000;
   std::map<std::vector<std::int64_t>, int> counts;
   for (int i = 0; i < kDraws; ++i) {

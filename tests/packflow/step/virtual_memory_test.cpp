@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/device/processors.h"
+#include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/step/step_record.h"
 #include "slimpack/schedule/activation_ledger.h"
 #include "tests/packflow/step/watched_communicator.h"

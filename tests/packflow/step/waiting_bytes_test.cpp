@@ -1,4 +1,4 @@
-#include "slimpack/packflow/step/waiting_bytes.h"
+#include "slimpack/packflow/step/step_record.h"
 
 #include <gtest/gtest.h>
 

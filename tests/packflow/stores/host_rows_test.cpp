@@ -7,7 +7,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/device/rank_memory.h"
+#include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/stores/row_store.h"
 #include "tests/packflow/support/pretended_device.h"
 #include "tests/support/expect_holds.h"
