@@ -27,7 +27,7 @@ struct StepSearchResult {
   /// Without a solution: what the units that do not fit need at least, in the variant that needs
   /// least. 0 = not known: the time ran out, or the request does not want it.
   RankNeed least_need;
-  /// UnitSearch::favourites of the heaviest unit of the assignment that is looked at first.
+  /// The favourites of the heaviest unit of the assignment that is looked at first.
   std::vector<Candidate> favourites;
   /// Nanoseconds: the heaviest unit's makespan without a memory cap, in the quickest variant.
   double unlimited = std::numeric_limits<double>::infinity();
