@@ -46,9 +46,11 @@ double median_seconds(const Way& way) {
 
 RatedPlan planned(const Arguments& a, const SequenceLengths& lengths, const Costs& cost,
                   PlannerKind planner, const StageLayout& layout) {
-  PlanOutcome outcome = plan_step(
-      {.layout = layout, .context = a.context}, lengths,
-      {.planner = planner, .effort = kStepEffort, .backward = BackwardKind::kSplit}, cost);
+  PlanOutcome outcome =
+      plan_step({{.layout = layout, .context = a.context},
+                 lengths,
+                 {.planner = planner, .effort = kStepEffort, .backward = BackwardKind::kSplit},
+                 cost});
   return *std::move(outcome.step);
 }
 

@@ -79,11 +79,12 @@ StepTokens tokens_of(const SequenceLengths& lengths, std::int64_t vocabulary) {
 RatedPlan planned(const SequenceLengths& lengths, const Costs& cost, PlannerKind planner,
                   const Arguments& a, std::vector<Recompute> recompute) {
   const StageLayout layout = balanced_layout(cost, lengths, 1);
-  PlanOutcome outcome =
-      plan_step({.layout = layout,
-                 .memory_cap = activation_cap(cost, layout, 1),
-                 .context = Tokens(a.context)},
-                lengths, {.planner = planner, .recompute = std::move(recompute)}, cost);
+  PlanOutcome outcome = plan_step({{.layout = layout,
+                                    .memory_cap = activation_cap(cost, layout, 1),
+                                    .context = Tokens(a.context)},
+                                   lengths,
+                                   {.planner = planner, .recompute = std::move(recompute)},
+                                   cost});
   if (outcome.does_not_fit)
     throw InvalidInput(outcome.does_not_fit->message("give a smaller --model or --context"));
   return *std::move(outcome.step);

@@ -80,10 +80,12 @@ class Bench {
                  .clock = ClockKind::kVirtual}) {}
 
   [[nodiscard]] RatedPlan plan(PlannerKind planner, std::optional<Bytes> cap) const {
-    PlanOutcome outcome = plan_step({.layout = engine_.options().layout,
-                                     .memory_cap = cap,
-                                     .context = engine_.options().context},
-                                    lengths_, {.planner = planner}, cost_);
+    PlanOutcome outcome = plan_step({{.layout = engine_.options().layout,
+                                      .memory_cap = cap,
+                                      .context = engine_.options().context},
+                                     lengths_,
+                                     {.planner = planner},
+                                     cost_});
     if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message("raise --share"));
     return *std::move(outcome.step);
   }

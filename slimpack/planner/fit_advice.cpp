@@ -45,7 +45,7 @@ PlannedJob planned_job(const FitQuestion& question, const FitJob& wish) {
 }
 
 PlanOutcome plan_of(const FitQuestion& question, const PlannedJob& planned) {
-  return question.plan(planned.job, question.lengths, planned.choices, planned.cost);
+  return question.plan({planned.job, question.lengths, planned.choices, planned.cost});
 }
 
 /// The GPU's activations of each rank. `needs`: each rank's bytes of all that counts.

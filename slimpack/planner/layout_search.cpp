@@ -174,7 +174,7 @@ class LayoutSearch {
         question_.progress(left);
         return false;
       }
-      PlanOutcome outcome = plan_step(on.job, lengths, on.choices, on.cost, question_.tick);
+      PlanOutcome outcome = plan_step({on.job, lengths, on.choices, on.cost}, question_.tick);
       if (outcome.does_not_fit) {
         rated.outcome = LayoutOutcome::kStepTooLarge;
         rated.why = *outcome.does_not_fit;

@@ -116,6 +116,14 @@ struct PlanOutcome {
   std::optional<DoesNotFit> does_not_fit;
 };
 
+/// A step to plan. Keeps references.
+struct StepQuestion {
+  const Job& job;
+  const SequenceLengths& lengths;
+  const Choices& choices;
+  const Costs& cost;
+};
+
 /// With kSlimpack, the baselines' steps in all their settings (planner/baseline_step.h) are
 /// candidates, too, where no sequence is longer than the context. So the step is never longer than
 /// that of a tuned baseline that keeps the cap and `most_merged`. kPacked gives the best-fit
@@ -124,8 +132,7 @@ struct PlanOutcome {
 /// time budget. `progress`, if set, is called after each candidate. Throws InvalidInput for input
 /// that makes no sense (no sequences, an empty sequence, a sequence longer than the context with
 /// another planner than kSlimpack).
-[[nodiscard]] PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths,
-                                    const Choices& choices, const Costs& cost,
+[[nodiscard]] PlanOutcome plan_step(const StepQuestion& question,
                                     const std::function<void()>& progress = nullptr);
 
 /// Simulates a step again.

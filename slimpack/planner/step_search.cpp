@@ -293,23 +293,14 @@ class StepSearch {
   StepSearchResult result_;
 };
 
-/// Calls with the request's shares, or with shares made for it.
-template <class Search>
-auto with_shares(const SearchRequest& request, const Search& search) {
-  if (request.shares != nullptr) return search(*request.shares);
-  return search(step_shares(request.problem));
-}
-
 }  // namespace
 
-StepSearchResult search_step(const SearchRequest& request) {
-  return with_shares(request,
-                     [&](const StepShares& shares) { return StepSearch(request, shares).run(); });
+StepSearchResult search_step(const SearchRequest& request, const StepShares& shares) {
+  return StepSearch(request, shares).run();
 }
 
-StepSearchResult explore_step(const SearchRequest& request) {
-  return with_shares(
-      request, [&](const StepShares& shares) { return StepSearch(request, shares).explore(); });
+StepSearchResult explore_step(const SearchRequest& request, const StepShares& shares) {
+  return StepSearch(request, shares).explore();
 }
 
 }  // namespace slimpack

@@ -8,6 +8,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/planner/step_problem.h"
+#include "slimpack/planner/step_shares.h"
 #include "slimpack/planner/unit_search.h"
 #include "slimpack/solver/assign.h"
 #include "slimpack/solver/unit_cut.h"
@@ -48,12 +49,12 @@ struct StepSearchResult {
 /// 4. Slices and exchanges cost more than a sequence as a whole. The best step says how much more
 ///    on groups of each size; with that, sequences are shared out once more.
 /// More effort looks wider.
-/// REQUIRES: a problem that is paced. Deterministic without a deadline. When the deadline has
-/// passed, the best so far is the solution.
-[[nodiscard]] StepSearchResult search_step(const SearchRequest& request);
+/// `shares`: the ways to share the step out. Deterministic without a deadline. When the deadline
+/// has passed, the best so far is the solution.
+[[nodiscard]] StepSearchResult search_step(const SearchRequest& request, const StepShares& shares);
 
 /// Takes the first look of search_step. It finds favourites and the makespan without a cap besides
 /// solutions. They do not depend on the memory cap.
-[[nodiscard]] StepSearchResult explore_step(const SearchRequest& request);
+[[nodiscard]] StepSearchResult explore_step(const SearchRequest& request, const StepShares& shares);
 
 }  // namespace slimpack

@@ -27,7 +27,7 @@ void explore_or_refine(UnitSearch& search) {
 
 /// Looks at the next candidate that has a chance, or puts the next one on the ladder.
 void advance(UnitSearch& search) {
-  report_progress(search.problem.request);
+  search.problem.request.progress();
   if (search.known.explored())
     climb(search.problem, search.known);
   else
@@ -80,7 +80,7 @@ void search_units(const SearchRequest& request, Variant& variant) {
   variant.searches.resize(variant.units.size());
   for_each_index(variant.units.size() - 1, request.threads,
                  [&](std::size_t i) { variant.searches[i + 1] = glanced_at(i + 1, hint); });
-  report_progress(request);
+  request.progress();
   advance_slowest(request, variant);
   if (slowest(variant).best() || hint == usual) return;
   // The hint came from a candidate that fits this cap. The refusal of a lower cap, under which

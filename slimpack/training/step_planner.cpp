@@ -53,7 +53,7 @@ RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& ch
                                const RankSpeeds& speeds) const {
   Job job = configured_job(config_, cost_, layout_);
   if (!speeds.empty()) job.speed = speeds;
-  PlanOutcome outcome = plan_step(job, lengths, choices, cost_, progress_);
+  PlanOutcome outcome = plan_step({job, lengths, choices, cost_}, progress_);
   if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
   RatedPlan planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");

@@ -17,7 +17,7 @@ namespace {
 using testing::PlanRequest;
 
 TunedStep tuned(const Baseline& baseline, const PlanRequest& request, const Costs& cost) {
-  return tuned_baseline(baseline, request.job(cost), request.lengths, request.choices(), cost);
+  return tuned_baseline(baseline, {request.job(cost), request.lengths, request.choices(), cost});
 }
 
 // The search leaves most tunings out by bounds; here all are made and simulated.
