@@ -113,7 +113,7 @@ bool BaselineRating::fits(const Rated& rated) const {
 /// Where a step is known, that needs no bisection: only what keeps the cap is of use.
 void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
                                 const BaselinePlan& made, Attention attention) {
-  const std::vector<StageTable>& tables = baseline.mixes ? mixed_ : uniform_;
+  const std::vector<StageTable>& tables = baseline.traits.mixes ? mixed_ : uniform_;
   RatedPlan step = ordered_step(made, request_.step.job.memory_cap, tables.front());
   if (attention == Attention::kOwn && hopeless(step, tables.front())) {
     rate_every_recomputation(baseline, tuning, std::move(step), attention);
@@ -176,7 +176,7 @@ bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table) {
 /// step.
 void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
                                               RatedPlan step, Attention attention) {
-  for (const StageTable& table : baseline.mixes ? every_mixed_ : every_uniform_) {
+  for (const StageTable& table : baseline.traits.mixes ? every_mixed_ : every_uniform_) {
     if (attention == Attention::kOwn && hopeless(step, table)) continue;
     step.plan.recompute = table.recompute();
     Rated other = simulated(step, attention);
@@ -200,7 +200,7 @@ std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
 /// Under another recomputation another order may be the best.
 void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
                                  const BaselinePlan& made) {
-  for (const StageTable& table : baseline.mixes ? every_mixed_ : every_uniform_) {
+  for (const StageTable& table : baseline.traits.mixes ? every_mixed_ : every_uniform_) {
     std::optional<RatedPlan> step = cyclic_step(made, table);
     if (!step) continue;
     Rated found = simulated(std::move(*step));

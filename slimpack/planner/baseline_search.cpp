@@ -56,8 +56,9 @@ class BaselineSearch {
 
   BaselineSearchResult run() {
     for (const Baseline& baseline : request_.baselines) {
-      if (!baseline.runs(request_.step.job.layout.placement)) continue;
-      if (!request_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline))) continue;
+      if (!baseline.traits.runs(request_.step.job.layout.placement)) continue;
+      if (!request_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline.traits)))
+        continue;
       std::vector<Tuning> tunings{Tuning{}};
       if (request_.tuned) tunings = baseline.tunings(input({}));
       for_each_run(tunings, same_packs, [&](Tunings run) { search_packs(baseline, run); });
@@ -79,7 +80,7 @@ class BaselineSearch {
       const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(first);
       if (group > request_.most_merged) return;
       if (!request_.exchanges(baseline) &&
-          !rating_.has_chance(bounds_.of_packs(baseline, made.all, group)))
+          !rating_.has_chance(bounds_.of_packs(baseline.traits, made.all, group)))
         return;
       std::vector<SequencePacks> shares = dealt_packs(baseline, first, made);
       if (!shares.empty() && std::ranges::find(seen, shares) != seen.end()) return;
@@ -102,7 +103,7 @@ class BaselineSearch {
   [[nodiscard]] bool shares_have_chance(const Baseline& baseline, const Tuning& tuning,
                                         const std::vector<SequencePacks>& shares,
                                         std::int32_t group) {
-    const ShareBound bound = bounds_.of_shares(baseline, shares, group, tuning);
+    const ShareBound bound = bounds_.of_shares(baseline.traits, shares, group, tuning);
     if (!rating_.has_chance(bound.makespan)) return false;
     // The heaviest share alone says most; making it takes a part of the time.
     return shares.size() <= 1 || !request_.step.job.speed.empty() ||
@@ -119,7 +120,7 @@ class BaselineSearch {
 
 bool interleaves(PlannerKind planner) {
   if (planner == PlannerKind::kSlimpack || planner == PlannerKind::kPacked) return true;
-  return baseline_named(to_string(planner)).interleaves;
+  return baseline_named(to_string(planner)).traits.interleaves;
 }
 
 BaselineRequest all_baselines(const StepQuestion& question) {
@@ -134,18 +135,18 @@ BaselineRequest named_baseline(const StepQuestion& question) {
   BaselineRequest request = all_baselines(question);
   const Baseline& baseline = baseline_named(to_string(question.choices.planner));
   const StagePlacement& placement = question.job.layout.placement;
-  if (!baseline.runs(placement) && placement.turns_back())
+  if (!baseline.traits.runs(placement) && placement.turns_back())
     invalid_input(
         "plan.planner is \"{}\", which knows no stages that turn back, but parallel.placement is "
         "\"v\"; set it to \"loop\", or plan.planner to \"slimpack\" or \"packed\"",
         baseline.name);
-  if (!baseline.runs(placement))
+  if (!baseline.traits.runs(placement))
     invalid_input(
         "plan.planner is \"{}\", which runs one stage on each rank, but "
         "parallel.stages_per_rank is {}; set it to 1 or choose another planner",
         baseline.name, placement.stages_per_rank());
   request.baselines = std::span(&baseline, 1);
-  if (baseline.merges)
+  if (baseline.traits.merges)
     request.most_merged =
         largest_group(question.job.replicas, abilities(question.cost).largest_merge);
   return request;

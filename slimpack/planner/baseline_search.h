@@ -29,7 +29,7 @@ struct BaselineRequest {
 
   /// Bounds know no exchange of attention, so they say nothing of such a baseline.
   [[nodiscard]] bool exchanges(const Baseline& baseline) const {
-    return exchange_context && baseline.exchanges;
+    return exchange_context && baseline.traits.exchanges;
   }
 };
 

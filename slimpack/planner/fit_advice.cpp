@@ -9,9 +9,9 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/abilities.h"
-#include "slimpack/planner/rank_speeds.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
+#include "slimpack/planner/speed_tracker.h"
 
 namespace slimpack {
 namespace {

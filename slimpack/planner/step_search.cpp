@@ -262,9 +262,9 @@ class StepSearch {
   /// Shares that know what cutting adds level loads better.
   void share_out_anew() {
     if (!result_.solution || problem_.choices.most_merged == 1) return;
-    const std::vector<Assignment> assignments =
-        slimpack::assignments(problem_.lengths, replica_speeds(problem_),
-                              cut_group_costs(request_, *result_.solution), kMergeAbove);
+    const std::vector<Assignment> assignments = slimpack::assignments(
+        {problem_.lengths, replica_speeds(problem_), cut_group_costs(request_, *result_.solution)},
+        kMergeAbove);
     std::vector<const Assignment*> others;
     for (const Assignment& assignment : assignments) others.push_back(&assignment);
     leave_out(others, result_.solution->makespan);
@@ -275,7 +275,7 @@ class StepSearch {
   /// The unmerged sequences as an exact balance shares them out, where that differs.
   void search_balanced() {
     const Assignment assignment =
-        assign(problem_.lengths, replica_speeds(problem_), group_costs(problem_),
+        assign({problem_.lengths, replica_speeds(problem_), group_costs(problem_)},
                kMergeAbove.front(), exact_limits(request_, kExactBalanceGap));
     if (assignment == whole() || out_of_time(request_.depth)) return;
     Variant variant = begun(request_, assignment);

@@ -148,8 +148,8 @@ void compare_baseline(ComparedPlanner& out, const Baseline& baseline, std::span<
                       const std::function<void()>& tick) {
   const Job single = on_single_stages(jobs.front(), lengths, cost);
   std::vector<Job> tried{single};
-  const auto runs = [&](const Job& job) { return baseline.runs(job.layout.placement); };
-  if (baseline.interleaves && std::ranges::all_of(jobs, runs))
+  const auto runs = [&](const Job& job) { return baseline.traits.runs(job.layout.placement); };
+  if (baseline.traits.interleaves && std::ranges::all_of(jobs, runs))
     tried.assign(jobs.begin(), jobs.end());
   tune(out, baseline, tried, lengths, choices, cost, tick);
   const RatedPlan published = baseline_step(baseline, {single, lengths, choices, cost});

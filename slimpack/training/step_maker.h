@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "slimpack/data/sequences.h"
-#include "slimpack/planner/plan_ahead.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/training/document_stream.h"
 #include "slimpack/training/job_agreement.h"
+#include "slimpack/training/plan_ahead.h"
 #include "slimpack/training/step_planner.h"
 
 namespace slimpack {

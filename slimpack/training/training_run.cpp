@@ -17,7 +17,7 @@
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/parameters/optimizer.h"
-#include "slimpack/planner/rank_speeds.h"
+#include "slimpack/planner/speed_tracker.h"
 #include "slimpack/training/token_check.h"
 
 namespace slimpack {

@@ -75,7 +75,7 @@ StepMaker budgeted(const Planner& planner) {
 /// A system that does not interleave has one stage on each rank.
 PlanRequest request_for(const Baseline& baseline, const Workload& workload) {
   PlanRequest request = plain_request(workload);
-  if (!baseline.interleaves) request.stages_per_rank = 1;
+  if (!baseline.traits.interleaves) request.stages_per_rank = 1;
   return request;
 }
 
