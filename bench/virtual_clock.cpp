@@ -119,7 +119,7 @@ class Bench {
         .clock = c.clock});
   }
 
-  [[nodiscard]] RatedPlan planned(const Case& c, const StageLayout& layout) const {
+  [[nodiscard]] RunnablePlan planned(const Case& c, const StageLayout& layout) const {
     if (!c.planner) return whole_documents(lengths_, cost_);
     return *plan_step({{.layout = layout, .replicas = c.layout.dp, .context = a_.context},
                        lengths_,

@@ -17,7 +17,6 @@
 #include "slimpack/planner/recompute_search.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
-#include "slimpack/sim/lower.h"
 #include "slimpack/solver/step_bound.h"
 
 namespace slimpack {
@@ -199,8 +198,7 @@ PlanOutcome plan_step(const StepQuestion& asked, const std::function<void()>& pr
   const std::vector<std::string> errors = check_plan(step.plan, 1);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
   step.lower_bound = lower_bound(question, step);
-  step.lowered = lower(costed_replicas(step, cost), step.schedules);
-  return {std::move(best.step), std::nullopt};
+  return {runnable(std::move(step), cost), std::nullopt};
 }
 
 }  // namespace slimpack

@@ -70,11 +70,10 @@ struct Choices {
   bool operator==(const Choices&) const = default;
 };
 
-/// A plan ready to run, with its predicted times and memory.
+/// A plan with its orders, and their predicted times and memory.
 struct RatedPlan {
   StepPlan plan;
   std::vector<Schedule> schedules;         ///< by replica
-  std::vector<LoweredSchedule> lowered;    ///< by replica: the same, with sends and receives
   std::vector<std::vector<double>> speed;  ///< the job's
   SimulationResult prediction;             ///< without a timeline; `predict` gives one
   /// No plan of these sequences is faster (solver/step_bound.h). If this plan moves no rows
@@ -90,6 +89,14 @@ struct RatedPlan {
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;
 };
+
+/// A plan that a runtime can run.
+struct RunnablePlan : RatedPlan {
+  std::vector<LoweredSchedule> lowered;  ///< by replica: the schedules with sends and receives
+};
+
+/// Cost: a simulation. REQUIRES: schedules of all replicas.
+[[nodiscard]] RunnablePlan runnable(RatedPlan step, const Costs& cost);
 
 /// Why nothing fits: a result, not an error.
 struct DoesNotFit {
@@ -112,7 +119,7 @@ class JobDoesNotFit : public InvalidInput {
 };
 
 struct PlanOutcome {
-  std::optional<RatedPlan> step;  ///< exactly one of the two is set
+  std::optional<RunnablePlan> step;  ///< exactly one of the two is set
   std::optional<DoesNotFit> does_not_fit;
 };
 
@@ -142,7 +149,7 @@ struct StepQuestion {
 /// plan.json: the plan, its schedules as text, the costs that it was made with and the figures of
 /// its prediction, so that `slimpack simulate` needs no other file.
 struct PlanFile {
-  RatedPlan step;
+  RunnablePlan step;
   Costs cost;
   std::optional<PlanLimits> limits = {};  ///< absent where the file does not say them
 };

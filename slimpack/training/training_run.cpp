@@ -230,7 +230,7 @@ RankSpeeds TrainingRun::followed_speeds() const {
 
 void TrainingRun::watch(const CompletedStep& done) {
   if (!agreement_.first()) return;
-  const RatedPlan& planned = done.ready.planned;
+  const RunnablePlan& planned = done.ready.planned;
   const Timeline& timeline = done.result.timeline;
   const auto measured = [&] { return measured_speeds(planned, cost(), timeline); };
   if (const auto drift = drift_.add(planned.prediction.makespan, metrics_of(timeline).makespan,
