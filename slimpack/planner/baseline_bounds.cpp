@@ -17,11 +17,11 @@ BaselineBounds::BaselineBounds(const StageTable& table, const SequenceLengths& l
     for (const auto& replica : speed) fastest_.back() = std::max(fastest_.back(), replica[rank]);
   }
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  whole_ = step_lower_bound(table, lengths, {1, longest});
-  rest_ = whole_ - step_actions_bound(table, lengths, {1, longest});
-  cut_ = step_lower_bound(table, lengths, {1, Tokens(1)});
-  merged_ = step_lower_bound(table, lengths, {most_merged, longest});
-  remapped_ = step_lower_bound(table.with_free_sharing(), lengths, {most_merged, longest});
+  whole_ = step_lower_bound({table, lengths, {1, longest}});
+  rest_ = whole_ - step_actions_bound({table, lengths, {1, longest}});
+  cut_ = step_lower_bound({table, lengths, {1, Tokens(1)}});
+  merged_ = step_lower_bound({table, lengths, {most_merged, longest}});
+  remapped_ = step_lower_bound({table.with_free_sharing(), lengths, {most_merged, longest}});
 }
 
 Nanos BaselineBounds::of_kind(const BaselineTraits& traits) const {

@@ -44,7 +44,7 @@ TunedStep best_step(const Baseline& baseline, const StepQuestion& question, bool
                    choices.exchange_context || has_exchanges(out.step)};
   // A bound of plans that keep the cap holds of none above it.
   if (!above_cap) limits.memory_cap = job.memory_cap;
-  out.step.lower_bound = step_lower_bound(bounding_table(out.step.plan, asked), lengths, limits);
+  out.step.lower_bound = step_lower_bound({bounding_table(out.step.plan, asked), lengths, limits});
   return out;
 }
 

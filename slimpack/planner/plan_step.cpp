@@ -172,7 +172,7 @@ Nanos lower_bound(const StepQuestion& question, const RatedPlan& step) {
   CutLimits limits{std::max(choices.most_merged, most_merged(step.plan)), choices.granularity,
                    choices.recompute, choices.exchange_context, question.job.memory_cap};
   if (!step.baseline.empty()) limits.granularity = cut_unit(step.plan, limits.granularity);
-  return step_lower_bound(bounding_table(step.plan, question), question.lengths, limits);
+  return step_lower_bound({bounding_table(step.plan, question), question.lengths, limits});
 }
 
 PlanOutcome refused(const StepQuestion& question, const std::optional<LeastNeed>& least) {
