@@ -44,11 +44,13 @@ double median_seconds(const Way& way) {
   return median(way.all_seconds());
 }
 
-RatedPlan planned(const Arguments& a, const SequenceLengths& lengths, const Costs& cost,
-                  PlannerKind planner, const StageLayout& layout) {
-  PlanOutcome outcome = plan_step(
-      {.layout = layout, .context = a.context}, lengths,
-      {.planner = planner, .effort = kStepEffort, .backward = BackwardKind::kSplit}, cost);
+RunnablePlan planned(const Arguments& a, const SequenceLengths& lengths, const Costs& cost,
+                     PlannerKind planner, const StageLayout& layout) {
+  PlanOutcome outcome =
+      plan_step({{.layout = layout, .context = a.context},
+                 lengths,
+                 {.planner = planner, .effort = kStepEffort, .backward = BackwardKind::kSplit},
+                 cost});
   return *std::move(outcome.step);
 }
 

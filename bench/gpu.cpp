@@ -76,14 +76,15 @@ StepTokens tokens_of(const SequenceLengths& lengths, std::int64_t vocabulary) {
 }
 
 /// The fastest step that fits the device's memory, of these recomputations.
-RatedPlan planned(const SequenceLengths& lengths, const Costs& cost, PlannerKind planner,
-                  const Arguments& a, std::vector<Recompute> recompute) {
+RunnablePlan planned(const SequenceLengths& lengths, const Costs& cost, PlannerKind planner,
+                     const Arguments& a, std::vector<Recompute> recompute) {
   const StageLayout layout = balanced_layout(cost, lengths, 1);
-  PlanOutcome outcome =
-      plan_step({.layout = layout,
-                 .memory_cap = activation_cap(cost, layout, 1),
-                 .context = Tokens(a.context)},
-                lengths, {.planner = planner, .recompute = std::move(recompute)}, cost);
+  PlanOutcome outcome = plan_step({{.layout = layout,
+                                    .memory_cap = activation_cap(cost, layout, 1),
+                                    .context = Tokens(a.context)},
+                                   lengths,
+                                   {.planner = planner, .recompute = std::move(recompute)},
+                                   cost});
   if (outcome.does_not_fit)
     throw InvalidInput(outcome.does_not_fit->message("give a smaller --model or --context"));
   return *std::move(outcome.step);
@@ -112,7 +113,7 @@ nlohmann::json from_python(const Arguments& a, const SequenceLengths& lengths,
   return json;
 }
 
-nlohmann::json predicted_figures(const std::string& name, const RatedPlan& planned) {
+nlohmann::json predicted_figures(const std::string& name, const RunnablePlan& planned) {
   const SimulationResult& p = planned.prediction;
   return {{"way", name},
           {"recompute", describe(planned.plan.recompute)},
@@ -137,7 +138,7 @@ nlohmann::json figures(const Way& way, const Arguments& a, const Decoder& shape,
 
 struct NamedPlan {
   std::string name;
-  RatedPlan planned;
+  RunnablePlan planned;
 };
 
 std::vector<NamedPlan> plans_of(const SequenceLengths& lengths, const Costs& cost,

@@ -79,16 +79,18 @@ class Bench {
                  .context = Tokens(a.length),
                  .clock = ClockKind::kVirtual}) {}
 
-  [[nodiscard]] RatedPlan plan(PlannerKind planner, std::optional<Bytes> cap) const {
-    PlanOutcome outcome = plan_step({.layout = engine_.options().layout,
-                                     .memory_cap = cap,
-                                     .context = engine_.options().context},
-                                    lengths_, {.planner = planner}, cost_);
+  [[nodiscard]] RunnablePlan plan(PlannerKind planner, std::optional<Bytes> cap) const {
+    PlanOutcome outcome = plan_step({{.layout = engine_.options().layout,
+                                      .memory_cap = cap,
+                                      .context = engine_.options().context},
+                                     lengths_,
+                                     {.planner = planner},
+                                     cost_});
     if (outcome.does_not_fit) throw InvalidInput(outcome.does_not_fit->message("raise --share"));
     return *std::move(outcome.step);
   }
 
-  [[nodiscard]] Outcome run(std::string name, const RatedPlan& planned) {
+  [[nodiscard]] Outcome run(std::string name, const RunnablePlan& planned) {
     const StepResult result = engine_.run(planned.plan, planned.lowered, tokens_, std::nullopt);
     return {std::move(name), largest(planned.prediction.peak_activation),
             largest(result.timeline.peak_activation), metrics_of(result.timeline).makespan,
@@ -107,10 +109,10 @@ class Bench {
 
 void run(const Arguments& a) {
   Bench bench(a);
-  const RatedPlan packed = bench.plan(PlannerKind::kPacked, std::nullopt);
+  const RunnablePlan packed = bench.plan(PlannerKind::kPacked, std::nullopt);
   const Bytes cap(static_cast<std::int64_t>(
       a.share * static_cast<double>(Bench::largest(packed.prediction.peak_activation).count())));
-  const RatedPlan sliced = bench.plan(PlannerKind::kSlimpack, cap);
+  const RunnablePlan sliced = bench.plan(PlannerKind::kSlimpack, cap);
   const Outcome outcomes[] = {bench.run("packed, 1F1B", packed), bench.run("slimpack", sliced)};
   const auto share = [&](const Outcome& o) {
     return static_cast<double>(o.measured.count()) /

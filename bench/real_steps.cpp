@@ -78,8 +78,8 @@ Decoder step_model(Tokens context, std::int64_t layers) {
   return s;
 }
 
-RatedPlan whole_documents(const SequenceLengths& lengths, const Costs& cost) {
-  RatedPlan step;
+RunnablePlan whole_documents(const SequenceLengths& lengths, const Costs& cost) {
+  RunnablePlan step;
   step.plan.lengths = lengths;
   step.plan.layout = balanced_layout(cost, lengths, 1);
   ReplicaPlan& replica = step.plan.replicas.emplace_back();

@@ -41,6 +41,6 @@ void add_step_options(CLI::App& app, StepOptions& options);
 
 /// One rank; every document in a MicroPack of its own, forward and at once backward: no pipeline,
 /// no slices.
-[[nodiscard]] RatedPlan whole_documents(const SequenceLengths& lengths, const Costs& cost);
+[[nodiscard]] RunnablePlan whole_documents(const SequenceLengths& lengths, const Costs& cost);
 
 }  // namespace slimpack

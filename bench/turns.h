@@ -16,7 +16,7 @@ namespace slimpack {
 struct Way {
   std::string name;
   Engine* engine = nullptr;  ///< not owned; ways may share one
-  RatedPlan planned;
+  RunnablePlan planned;
   std::vector<StepResult> results = {};  ///< by turn
   std::vector<double> stolen = {};       ///< seconds that went to other machines, by turn
 

@@ -119,14 +119,15 @@ class Bench {
         .clock = c.clock});
   }
 
-  [[nodiscard]] RatedPlan planned(const Case& c, const StageLayout& layout) const {
+  [[nodiscard]] RunnablePlan planned(const Case& c, const StageLayout& layout) const {
     if (!c.planner) return whole_documents(lengths_, cost_);
-    return *plan_step({.layout = layout, .replicas = c.layout.dp, .context = a_.context}, lengths_,
-                      {.planner = *c.planner,
-                       .most_merged = c.most_merged,
-                       .effort = kStepEffort,
-                       .backward = BackwardKind::kSplit},
-                      cost_)
+    return *plan_step({{.layout = layout, .replicas = c.layout.dp, .context = a_.context},
+                       lengths_,
+                       {.planner = *c.planner,
+                        .most_merged = c.most_merged,
+                        .effort = kStepEffort,
+                        .backward = BackwardKind::kSplit},
+                       cost_})
                 .step;
   }
 

@@ -98,8 +98,8 @@ int fit(const FitArguments& arguments) {
   const StepSamples samples = step_samples(arguments.source, config, arguments.config);
   FitProgress progress;
   question.progress = [&](std::size_t done, std::size_t total) { progress.show(done, total); };
-  question.plan = [&](const auto&... asked) {
-    return plan_step(asked..., [&] { progress.touch(); });
+  question.plan = [&](const StepQuestion& asked) {
+    return plan_step(asked, [&] { progress.touch(); });
   };
   const std::size_t fullest = fullest_step(question, samples.steps);
   question.lengths = samples.steps[fullest];

@@ -111,8 +111,10 @@ class Bench {
     std::vector<Way> ways;
     for (const PlanKind& kind : plan_kinds(workload.most_merged)) {
       PlanOutcome planned = plan_step(
-          {.layout = engine.options().layout, .replicas = workload.dp, .context = a_.context},
-          lengths, kind.choices, cost);
+          {{.layout = engine.options().layout, .replicas = workload.dp, .context = a_.context},
+           lengths,
+           kind.choices,
+           cost});
       outcome.names.emplace_back(kind.name);
       ways.push_back({kind.name, &engine, *std::move(planned.step)});
     }

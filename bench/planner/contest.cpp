@@ -35,11 +35,11 @@ double overhead_share(const RatedPlan& step, const Costs& known) {
 /// Whether the longest document alone takes nearly as long as the bound of all.
 bool chain_binds(const StepJob& job, Nanos bound) {
   const SequenceLengths longest{*std::ranges::max_element(job.lengths)};
-  const Nanos alone =
-      step_lower_bound(cheapest_table(job.cost, job.job, job.choices.recompute), longest,
-                       {.most_merged = job.choices.most_merged,
-                        .granularity = job.choices.granularity,
-                        .memory_cap = job.job.memory_cap});
+  const Nanos alone = step_lower_bound({cheapest_table(job.cost, job.job, job.choices.recompute),
+                                        longest,
+                                        {.most_merged = job.choices.most_merged,
+                                         .granularity = job.choices.granularity,
+                                         .memory_cap = job.job.memory_cap}});
   return to_seconds(alone) > kNearly * to_seconds(bound);
 }
 

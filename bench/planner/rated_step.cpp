@@ -42,7 +42,7 @@ RatedStep rated(const StepJob& step, int repetitions) {
   for (int r = 0; r < repetitions; ++r) {
     const Nanos start = monotonic_now();
     const std::clock_t processor_start = std::clock();
-    outcome = plan_step(step.job, step.lengths, step.choices, step.cost);
+    outcome = plan_step({step.job, step.lengths, step.choices, step.cost});
     processor.push_back(static_cast<double>(std::clock() - processor_start) / CLOCKS_PER_SEC);
     seconds.push_back(to_seconds(monotonic_now() - start));
   }
@@ -62,7 +62,7 @@ RatedStep rated(const Baseline& baseline, const StepJob& step) {
   RatedStep out;
   out.planner = baseline.name;
   const Nanos start = monotonic_now();
-  TunedStep tuned = tuned_baseline(baseline, step.job, step.lengths, step.choices, step.cost);
+  TunedStep tuned = tuned_baseline(baseline, {step.job, step.lengths, step.choices, step.cost});
   out.step = std::move(tuned.step);
   out.tuning = describe(tuned.tuning);
   out.planning_seconds = out.best_planning_seconds = to_seconds(monotonic_now() - start);

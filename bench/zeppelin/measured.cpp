@@ -162,10 +162,9 @@ class Measurement {
       if (!options_.has(method.name) || method.sharing == Sharing::kRings) continue;
       costs.push_back(linked_costs(method.context));
       const Zones zones = zones_of(method, documents.lengths, problem, costs.back()).front();
-      ways.push_back({method.name, nullptr,
-                      one_pack_step(method, zones, documents.lengths, problem, costs.back())});
-      RatedPlan& planned = ways.back().planned;
-      planned.lowered = lower(planned.plan, planned.schedules);
+      RatedPlan step = one_pack_step(method, zones, documents.lengths, problem, costs.back());
+      std::vector<LoweredSchedule> lowered = lower(step.plan, step.schedules);
+      ways.push_back({method.name, nullptr, {std::move(step), std::move(lowered)}});
       engines.push_back(engine(method, ways.back().planned.plan.layout));
       ways.back().engine = engines.back().get();
     }

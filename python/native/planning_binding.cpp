@@ -121,7 +121,7 @@ PlanFile plan(const StepPlanning& planning, const Lengths& given, std::int64_t c
   const nb::gil_scoped_release unlocked;
   const StepPlanning step = with_context(planning, lengths, context);
   PlanOutcome outcome =
-      plan_step(step.job(lengths), lengths, step.choices, step.cost, [&] { tell(); });
+      plan_step({step.job(lengths), lengths, step.choices, step.cost}, [&] { tell(); });
   if (outcome.does_not_fit)
     throw InvalidInput(outcome.does_not_fit->message(
         step.config.plan.memory_cap
@@ -141,7 +141,7 @@ std::pair<std::string, std::string> fit(const StepPlanning& planning, const Leng
   const StepPlanning step = with_context(planning, lengths, context);
   FitQuestion question = configured_fit(step);
   question.lengths = lengths;
-  question.plan = [&](const auto&... asked) { return plan_step(asked..., [&] { tell(); }); };
+  question.plan = [&](const StepQuestion& asked) { return plan_step(asked, [&] { tell(); }); };
   const FitAdvice advice = fit_advice(question);
   return {fit_figures(advice).dump(),
           fit_text(advice, fixed_tp_text(step.config), kAnyColumns, Reader::kPython)};

@@ -1,11 +1,15 @@
 #include "slimpack/baselines/baseline.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <numeric>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/nearest.h"
-#include "slimpack/baselines/dealing.h"
+#include "slimpack/baselines/karmarkar_karp.h"
 #include "slimpack/baselines/makers.h"
+#include "slimpack/baselines/packed.h"
 
 namespace slimpack {
 namespace {
@@ -16,74 +20,107 @@ constexpr std::array kBaselines{
              .packs = first_fit_packs,
              .plan = whole_plan,
              .tunings = packing_tunings,
-             .interleaves = true,
-             .turns_back = true},
+             .traits = {.interleaves = true, .turns_back = true}},
     Baseline{.name = "best-fit",
              .about = "best-fit decreasing packs, 1F1B (TRL)",
              .packs = best_fit_packs,
              .plan = whole_plan,
              .tunings = packing_tunings,
-             .interleaves = true,
-             .turns_back = true},
+             .traits = {.interleaves = true, .turns_back = true}},
     Baseline{.name = "concatenated",
              .about = "packs in dataset order, 1F1B (NeMo-RL, Megatron dp_balanced)",
              .packs = concatenated_packs,
              .plan = whole_plan,
              .tunings = packing_tunings,
-             .interleaves = true,
-             .turns_back = true},
+             .traits = {.interleaves = true, .turns_back = true}},
     Baseline{.name = "balanced",
              .about = "Karmarkar-Karp balanced micro-batches, 1F1B (verl)",
              .shares = balanced_shares,
              .plan = whole_plan,
              .tunings = balanced_tunings,
              .order = PackOrder::kLightAtBothEnds,
-             .interleaves = true,
-             .turns_back = true},
+             .traits = {.interleaves = true, .turns_back = true}},
     Baseline{.name = "dynapipe",
              .about = "micro-batches by dynamic programming, adaptive schedule (DynaPipe)",
              .packs = dynapipe_packs,
              .plan = dynapipe_plan,
              .tunings = dynapipe_tunings,
              .dealing = Dealing::kByTime,
-             .mixes = false},
+             .traits = {.mixes = false}},
     Baseline{.name = "seq1f1b",
              .about = "packs cut into slices of equal FLOPs, sequence-level 1F1B (Seq1F1B)",
              .packs = best_fit_packs,
              .plan = seq1f1b_plan,
              .tunings = seq1f1b_tunings,
-             .cuts = true,
-             .interleaves = true},
+             .traits = {.cuts = true, .interleaves = true}},
     Baseline{.name = "slimpipe",
              .about = "slices of equal tokens, interleaved 1F1B, context exchange (SlimPipe)",
              .packs = slimpipe_packs,
              .plan = slimpipe_plan,
              .tunings = slimpipe_tunings,
-             .cuts = true,
-             .interleaves = true,
-             .exchanges = true},
+             .traits = {.cuts = true, .interleaves = true, .exchanges = true}},
     Baseline{.name = "context-parallel",
              .about = "context parallelism by sequence length, 1F1B (Megatron hybrid CP)",
              .plan = context_parallel_plan,
              .tunings = context_parallel_tunings,
-             .merges = true},
+             .traits = {.merges = true}},
     Baseline{.name = "token-balanced",
              .about = "context parallelism of one size for all packs, 1F1B (Megatron CP)",
              .packs = best_fit_packs,
              .plan = token_balanced_plan,
              .tunings = token_balanced_tunings,
-             .merges = true,
-             .interleaves = true,
+             .traits = {.merges = true, .interleaves = true},
              .group = token_balanced_group},
     Baseline{.name = "zeppelin",
              .about = "one rank, a node or several nodes by sequence length, 1F1B (Zeppelin)",
              .plan = zeppelin_plan,
              .tunings = zeppelin_tunings,
-             .merges = true,
-             .remaps = true,
-             .interleaves = true,
+             .traits = {.merges = true, .remaps = true, .interleaves = true},
              .group = zeppelin_group},
 };
+
+/// The packs of each share, by index.
+std::vector<std::vector<std::size_t>> dealt_indices(std::span<const std::int64_t> costs,
+                                                    std::size_t shares, Dealing dealing) {
+  SLIMPACK_CHECK(dealing != Dealing::kPublished);
+  if (dealing == Dealing::kByTime) return karmarkar_karp(costs, shares);
+  std::vector<std::vector<std::size_t>> dealt(shares);
+  for (std::size_t i = 0; i < costs.size(); ++i) dealt[i % shares].push_back(i);
+  return dealt;
+}
+
+/// By pack: forward and backward on all stages, in nanoseconds, with what a pack costs by itself.
+std::vector<std::int64_t> pack_costs(const BaselineInput& input, const SequencePacks& packs) {
+  const PackCost step = step_cost(input.table);
+  std::vector<std::int64_t> costs;
+  costs.reserve(packs.size());
+  for (const auto& pack : packs) {
+    double cost = step.per_pack;
+    for (const SequenceId id : pack) cost += step(Slice{id, Tokens(0), input.lengths[id.index()]});
+    costs.push_back(std::llround(std::ceil(cost)));
+  }
+  return costs;
+}
+
+/// The packs in an order by their costs.
+SequencePacks ordered(const BaselineInput& input, const SequencePacks& packs, PackOrder order) {
+  if (order == PackOrder::kPublished || packs.size() < 2) return packs;
+  SequencePacks out;
+  for (const std::size_t i : ordered_items(pack_costs(input, packs), order))
+    out.push_back(packs[i]);
+  return out;
+}
+
+/// The packs of each share, in the given order.
+std::vector<SequencePacks> deal(const SequencePacks& packs, std::span<const std::int64_t> costs,
+                                std::int32_t shares, Dealing dealing) {
+  std::vector<SequencePacks> out;
+  for (const auto& own : dealt_indices(costs, static_cast<std::size_t>(shares), dealing)) {
+    SequencePacks& share = out.emplace_back();
+    for (const std::size_t pack : own) share.push_back(packs[pack]);
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -149,6 +186,20 @@ std::vector<SequencePacks> dealt_packs(const Baseline& baseline, const BaselineI
 BaselinePlan baseline_plan(const Baseline& baseline, const BaselineInput& input) {
   require_packable(input.context, input.replicas(), input.lengths);
   return baseline.plan(input, dealt_packs(baseline, input, made_packs(baseline, input)));
+}
+
+std::vector<std::size_t> ordered_items(std::span<const std::int64_t> costs, PackOrder order) {
+  std::vector<std::size_t> items(costs.size());
+  std::iota(items.begin(), items.end(), std::size_t{0});
+  if (order == PackOrder::kPublished) return items;
+  std::stable_sort(items.begin(), items.end(),
+                   [&](std::size_t a, std::size_t b) { return costs[a] > costs[b]; });
+  if (order == PackOrder::kLightestFirst) std::reverse(items.begin(), items.end());
+  if (order != PackOrder::kLightAtBothEnds) return items;
+  std::vector<std::size_t> ends;
+  for (std::size_t i = (items.size() + 1) / 2; i-- > 0;) ends.push_back(items[2 * i]);
+  for (std::size_t i = 1; i < items.size(); i += 2) ends.push_back(items[i]);
+  return ends;
 }
 
 }  // namespace slimpack

@@ -49,6 +49,23 @@ struct BaselineInput {
 /// Packs of whole sequences.
 using SequencePacks = std::vector<std::vector<SequenceId>>;
 
+/// The freedom that a baseline's system has.
+struct BaselineTraits {
+  bool cuts = false;         ///< cuts sequences at any token
+  bool merges = false;       ///< makes merged MicroPacks
+  bool remaps = false;       ///< some of these move rows (MicroPack::row_zones)
+  bool mixes = true;         ///< layers of a stage may differ in their recomputation
+  bool interleaves = false;  ///< runs several stages on a rank, in loops
+  bool turns_back = false;   ///< runs ZB-V where stages turn back
+  bool exchanges = false;    ///< ranks of a pipeline exchange attention
+
+  /// Whether its orders know this placement of stages.
+  [[nodiscard]] bool runs(const StagePlacement& placement) const {
+    if (placement.turns_back()) return turns_back;
+    return interleaves || placement.stages_per_rank() == 1;
+  }
+};
+
 /// A baseline packs whole sequences, deals the packs to shares, and makes its plan of them. A share
 /// is a replica, or `group` replicas that share their packs. context-parallel and zeppelin do all
 /// in one.
@@ -66,21 +83,9 @@ struct Baseline {
   std::vector<Tuning> (*tunings)(const BaselineInput& input);
   Dealing dealing = Dealing::kInTurn;       ///< the published one
   PackOrder order = PackOrder::kPublished;  ///< the published one; kPublished: as made
-  bool cuts = false;                        ///< cuts sequences at any token
-  bool merges = false;                      ///< makes merged MicroPacks
-  bool remaps = false;                      ///< some of these move rows (MicroPack::row_zones)
-  bool mixes = true;                        ///< layers of a stage may differ in their recomputation
-  bool interleaves = false;                 ///< runs several stages on a rank, in loops
-  bool turns_back = false;                  ///< runs ZB-V where stages turn back
-  bool exchanges = false;                   ///< ranks of a pipeline exchange attention
+  BaselineTraits traits = {};
   /// The replicas of a share; null: one.
   std::int32_t (*group)(const BaselineInput& input) = nullptr;
-
-  /// Whether its orders know this placement of stages.
-  [[nodiscard]] bool runs(const StagePlacement& placement) const {
-    if (placement.turns_back()) return turns_back;
-    return interleaves || placement.stages_per_rank() == 1;
-  }
 };
 
 /// In the order in which tables list them.

@@ -6,7 +6,6 @@
 #include "slimpack/baselines/hybrid_rounds.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
-#include "slimpack/baselines/step_builder.h"
 #include "slimpack/cost/abilities.h"
 
 namespace slimpack {
@@ -97,7 +96,7 @@ BaselinePlan context_parallel_plan(const BaselineInput& input,
     column += round_columns;
   }
   for (PackPlan& packs : replicas) packs.backward = packs.forward;
-  out.plan = step_of(input.layout(), lengths, std::move(replicas));
+  out.plan = step_of(input, std::move(replicas));
   return out;
 }
 
@@ -124,7 +123,7 @@ BaselinePlan token_balanced_plan(const BaselineInput& input,
     group.backward = group.forward;
     replicas.insert(replicas.end(), static_cast<std::size_t>(count), group);
   }
-  return {.plan = step_of(input.layout(), input.lengths, std::move(replicas))};
+  return {.plan = step_of(input, std::move(replicas))};
 }
 
 std::vector<Tuning> token_balanced_tunings(const BaselineInput& input) {

@@ -95,6 +95,17 @@ struct SplitProblem {
 /// Cost: O(n) for each largest cost that is tried, at most ln(Σ costs ÷ largest cost) ÷ 0.1%.
 [[nodiscard]] std::vector<std::size_t> consecutive_split(const SplitProblem& problem);
 
+/// Orders of packs with these costs, as DynaPipe tries them (optimize_schedule): first the given
+/// order, then every order of three clusters of similar packs (four for at most 20 packs). The
+/// packs of a cluster stay in the given order. k-means on the costs makes the clusters. Each order
+/// lists indices. Deterministic. Cost: O(n log n) and the result.
+[[nodiscard]] std::vector<std::vector<std::size_t>> pack_orders(
+    std::span<const std::int64_t> costs);
+
+/// Items with these costs in an order. Ties: the lower index is heavier. kPublished: as given.
+[[nodiscard]] std::vector<std::size_t> ordered_items(std::span<const std::int64_t> costs,
+                                                     PackOrder order);
+
 /// How context_parallel_plan shares sequences.
 struct ContextSharing {
   /// The tokens of a shared pack that one replica takes.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <set>
@@ -126,6 +127,46 @@ MicroPack whole_pack(const SequenceLengths& lengths, const std::vector<SequenceI
   for (const SequenceId id : sequences)
     pack.slices.push_back(Slice{id, Tokens(0), lengths[id.index()]});
   return pack;
+}
+
+PackCost step_cost(const StageTable& table) {
+  PackCost sum;
+  for (std::int32_t s = 0; s < table.layout().stages(); ++s)
+    for (const Pass pass : kWholePasses) sum = sum + table.stage(StageId(s), pass);
+  return sum;
+}
+
+std::vector<std::int64_t> sequence_costs(const BaselineInput& input) {
+  const PackCost step = step_cost(input.table);
+  std::vector<std::int64_t> costs;
+  costs.reserve(input.lengths.size());
+  for (const Tokens length : input.lengths)
+    costs.push_back(std::llround(std::ceil(step(Slice{SequenceId(), Tokens(0), length}))));
+  return costs;
+}
+
+StepPlan step_of(const BaselineInput& input, std::vector<PackPlan> replicas) {
+  StepPlan plan{input.lengths, input.layout(), {}};
+  for (PackPlan& packs : replicas) {
+    ReplicaPlan& replica = plan.replicas.emplace_back();
+    for (const MicroPack& pack : packs.forward)
+      for (const Slice& slice : pack.slices) replica.sequences.push_back(slice.sequence);
+    std::sort(replica.sequences.begin(), replica.sequences.end());
+    replica.sequences.erase(std::unique(replica.sequences.begin(), replica.sequences.end()),
+                            replica.sequences.end());
+    replica.packs = std::move(packs);
+  }
+  return plan;
+}
+
+StepPlan whole_step(const BaselineInput& input, const std::vector<SequencePacks>& packs) {
+  std::vector<PackPlan> replicas;
+  for (const auto& own : packs) {
+    PackPlan& plan = replicas.emplace_back();
+    for (const auto& pack : own) plan.forward.push_back(whole_pack(input.lengths, pack));
+    plan.backward = plan.forward;
+  }
+  return step_of(input, std::move(replicas));
 }
 
 }  // namespace slimpack

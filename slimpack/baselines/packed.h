@@ -1,10 +1,12 @@
-// Fixed packing, which most trainers run today.
+// Packs of whole sequences, and steps of packs, which the baselines share.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/slice.h"
 
@@ -29,5 +31,18 @@ enum class Packing : std::uint8_t {
 /// A MicroPack of these sequences, uncut.
 [[nodiscard]] MicroPack whole_pack(const SequenceLengths& lengths,
                                    const std::vector<SequenceId>& sequences);
+
+/// Forward and backward time of a slice over all stages, without the per-pack term.
+[[nodiscard]] PackCost step_cost(const StageTable& table);
+
+/// step_cost of each whole sequence, rounded up to nanoseconds.
+[[nodiscard]] std::vector<std::int64_t> sequence_costs(const BaselineInput& input);
+
+/// The step with these packs, by replica. Lists each replica's sequences.
+[[nodiscard]] StepPlan step_of(const BaselineInput& input, std::vector<PackPlan> replicas);
+
+/// The step with these packs of whole sequences, [replica][pack], forward and backward.
+[[nodiscard]] StepPlan whole_step(const BaselineInput& input,
+                                  const std::vector<SequencePacks>& packs);
 
 }  // namespace slimpack

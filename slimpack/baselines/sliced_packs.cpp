@@ -7,7 +7,6 @@
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
 #include "slimpack/baselines/packed_tails.h"
-#include "slimpack/baselines/step_builder.h"
 
 namespace slimpack {
 namespace {
@@ -87,7 +86,7 @@ BaselinePlan sliced_plan(const BaselineInput& input, const std::vector<SequenceP
       plan.backward.insert(plan.backward.end(), slices.rbegin(), slices.rend());
     }
   }
-  return {.plan = step_of(input.layout(), input.lengths, std::move(replicas)),
+  return {.plan = step_of(input, std::move(replicas)),
           .discipline = Discipline::kSlicedOneFOneB,
           .ahead_per_stage = ahead_per_stage,
           .split = input.tuning.split};

@@ -6,7 +6,6 @@
 #include "slimpack/baselines/karmarkar_karp.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
-#include "slimpack/baselines/step_builder.h"
 
 namespace slimpack {
 namespace {
@@ -53,7 +52,7 @@ SequencePacks concatenated_packs(const BaselineInput& input) {
 
 BaselinePlan whole_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
   const bool zero_bubble = input.layout().placement.turns_back() && input.table.splits_backward();
-  return {.plan = whole_step(input.layout(), input.lengths, shares), .split = zero_bubble};
+  return {.plan = whole_step(input, shares), .split = zero_bubble};
 }
 
 std::vector<Tuning> packing_tunings(const BaselineInput& input) {
@@ -66,7 +65,7 @@ std::vector<Tuning> packing_tunings(const BaselineInput& input) {
 std::vector<SequencePacks> balanced_shares(const BaselineInput& input) {
   const SequenceLengths& lengths = input.lengths;
   const Tokens context = input.context;
-  const std::vector<std::int64_t> costs = sequence_costs(input.table, lengths);
+  const std::vector<std::int64_t> costs = sequence_costs(input);
   const SequencePacks shares =
       balanced_parts(all_sequences(lengths), costs, static_cast<std::size_t>(input.replicas()));
   std::int64_t count = std::max(1, input.tuning.packs);

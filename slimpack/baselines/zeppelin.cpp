@@ -8,7 +8,6 @@
 
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
-#include "slimpack/baselines/step_builder.h"
 #include "slimpack/zones/partition.h"
 #include "slimpack/zones/row_zones.h"
 #include "slimpack/zones/zoned_pack.h"
@@ -108,7 +107,7 @@ BaselinePlan zeppelin_plan(const BaselineInput& input,
     packs.backward = packs.forward;
     of_replica.insert(of_replica.end(), group, packs);
   }
-  return {.plan = step_of(input.layout(), input.lengths, std::move(of_replica))};
+  return {.plan = step_of(input, std::move(of_replica))};
 }
 
 std::vector<Tuning> zeppelin_tunings(const BaselineInput& input) {

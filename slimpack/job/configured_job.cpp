@@ -4,8 +4,8 @@
 
 #include "slimpack/cost/abilities.h"
 #include "slimpack/planner/activation_budget.h"
-#include "slimpack/planner/rank_speeds.h"
 #include "slimpack/planner/require_sensible.h"
+#include "slimpack/planner/speed_tracker.h"
 
 namespace slimpack {
 

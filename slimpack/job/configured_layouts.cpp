@@ -156,7 +156,7 @@ StageLayout chosen_layout(const RunConfig& config, const Costs& cost,
   for (std::size_t i = 0; layouts.size() > 1 && i < layouts.size(); ++i) {
     if (!states_fit(config, cost, layouts[i])) continue;
     const PlanOutcome outcome =
-        plan_step(configured_job(config, cost, layouts[i]), lengths, choices, cost);
+        plan_step({configured_job(config, cost, layouts[i]), lengths, choices, cost});
     if (!outcome.step || (shortest && outcome.step->prediction.makespan >= *shortest)) continue;
     shortest = outcome.step->prediction.makespan;
     best = i;

@@ -30,7 +30,7 @@ StageLayout StepPlanning::layout_for(const SequenceLengths& lengths) const {
                                       LastStage::kBackwardAlone);
   if (light == usual) return usual;
   const auto step = [&](const StageLayout& tried) {
-    return plan_step(configured_job(config, cost, tried), lengths, choices, cost).step;
+    return plan_step({configured_job(config, cost, tried), lengths, choices, cost}).step;
   };
   const auto with_usual = step(usual), with_light = step(light);
   const bool better = with_light && (!with_usual || with_light->prediction.makespan <
@@ -54,7 +54,7 @@ std::vector<Job> StepPlanning::jobs_to_try(const SequenceLengths& lengths) const
 
 RatedPlan StepPlanning::plan(const SequenceLengths& lengths,
                              const std::function<void()>& progress) const {
-  PlanOutcome outcome = plan_step(job(lengths), lengths, choices, cost, progress);
+  PlanOutcome outcome = plan_step({job(lengths), lengths, choices, cost}, progress);
   if (outcome.does_not_fit) throw refused(config, *outcome.does_not_fit);
   return std::move(*outcome.step);
 }

@@ -17,29 +17,29 @@ BaselineBounds::BaselineBounds(const StageTable& table, const SequenceLengths& l
     for (const auto& replica : speed) fastest_.back() = std::max(fastest_.back(), replica[rank]);
   }
   const Tokens longest = *std::max_element(lengths.begin(), lengths.end());
-  whole_ = step_lower_bound(table, lengths, {1, longest});
-  rest_ = whole_ - step_actions_bound(table, lengths, {1, longest});
-  cut_ = step_lower_bound(table, lengths, {1, Tokens(1)});
-  merged_ = step_lower_bound(table, lengths, {most_merged, longest});
-  remapped_ = step_lower_bound(table.with_free_sharing(), lengths, {most_merged, longest});
+  whole_ = step_lower_bound({table, lengths, {1, longest}});
+  rest_ = whole_ - step_actions_bound({table, lengths, {1, longest}});
+  cut_ = step_lower_bound({table, lengths, {1, Tokens(1)}});
+  merged_ = step_lower_bound({table, lengths, {most_merged, longest}});
+  remapped_ = step_lower_bound({table.with_free_sharing(), lengths, {most_merged, longest}});
 }
 
-Nanos BaselineBounds::of_kind(const Baseline& baseline) const {
-  return baseline.remaps ? remapped_ : baseline.merges ? merged_ : baseline.cuts ? cut_ : whole_;
+Nanos BaselineBounds::of_kind(const BaselineTraits& traits) const {
+  return traits.remaps ? remapped_ : traits.merges ? merged_ : traits.cuts ? cut_ : whole_;
 }
 
-Nanos BaselineBounds::of_packs(const Baseline& baseline, const SequencePacks& packs,
+Nanos BaselineBounds::of_packs(const BaselineTraits& traits, const SequencePacks& packs,
                                std::int32_t group) {
   const GroupWorks& known = works(group);
   double longest = 0;
   for (const auto& pack : packs) {
     const Work work = pack_work(known, pack);
-    longest = std::max(longest, baseline.cuts ? work.chained : work.in + work.last + work.out);
+    longest = std::max(longest, traits.cuts ? work.chained : work.in + work.last + work.out);
   }
   return bound(longest, 1);
 }
 
-ShareBound BaselineBounds::of_shares(const Baseline& baseline,
+ShareBound BaselineBounds::of_shares(const BaselineTraits& traits,
                                      const std::vector<SequencePacks>& shares, std::int32_t group,
                                      const Tuning& tuning) {
   const GroupWorks& known = works(group);
@@ -51,11 +51,11 @@ ShareBound BaselineBounds::of_shares(const Baseline& baseline,
     double in = std::numeric_limits<double>::infinity(), out = in;
     for (const auto& pack : share) {
       const Work work = pack_work(known, pack);
-      const double more = baseline.cuts && !tuning.tails ? slices_more(pack, slices) : 0;
+      const double more = traits.cuts && !tuning.tails ? slices_more(pack, slices) : 0;
       first += work.first + more * known.pack.first;
       last += work.last + more * known.pack.last;
-      in = std::min(in, baseline.cuts ? known.pack.in : work.in);
-      out = std::min(out, baseline.cuts ? 0 : work.out);
+      in = std::min(in, traits.cuts ? known.pack.in : work.in);
+      out = std::min(out, traits.cuts ? 0 : work.out);
     }
     if (share.empty()) continue;
     actions = std::max(actions, share.size() * static_cast<std::size_t>(slices));

@@ -25,19 +25,19 @@ class BaselineBounds {
   /// `most_merged`: the most replicas that a baseline may let share a pack.
   BaselineBounds(const StageTable& table, const SequenceLengths& lengths, std::int32_t most_merged);
 
-  /// No step of the baseline is shorter. Cost: none, once it is known.
-  [[nodiscard]] Nanos of_kind(const Baseline& baseline) const;
+  /// No step of a baseline with these traits is shorter. Cost: none, once it is known.
+  [[nodiscard]] Nanos of_kind(const BaselineTraits& traits) const;
 
   /// No step with one of these packs is shorter, however they are dealt, ordered and sliced: a pack
   /// runs through all stages and back; the slices of a cut pack follow each other on the first
   /// stage forward and on the last one back. `group` replicas share each pack. Cost: O(sequences).
-  [[nodiscard]] Nanos of_packs(const Baseline& baseline, const SequencePacks& packs,
+  [[nodiscard]] Nanos of_packs(const BaselineTraits& traits, const SequencePacks& packs,
                                std::int32_t group);
 
   /// No step with these shares is shorter, whatever their orders: the first and the last stage run
   /// each pack of a share both ways. `tuning`: that of the shares, whose slices are the MicroPacks
   /// of a pack, less where it has fewer tokens or tails are packed. Cost: O(sequences).
-  [[nodiscard]] ShareBound of_shares(const Baseline& baseline,
+  [[nodiscard]] ShareBound of_shares(const BaselineTraits& traits,
                                      const std::vector<SequencePacks>& shares, std::int32_t group,
                                      const Tuning& tuning);
 

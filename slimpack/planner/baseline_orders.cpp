@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "slimpack/baselines/pack_orders.h"
+#include "slimpack/baselines/makers.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/vocabulary_planning.h"
 #include "slimpack/schedule/list_scheduler.h"

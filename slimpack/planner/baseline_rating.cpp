@@ -18,29 +18,29 @@ namespace {
 constexpr std::size_t kFewPacks = 32;
 
 /// Bytes that the longest sequence keeps on the fullest rank.
-Bytes kept(const BaselineQuestion& question, const StageTable& table) {
-  const Tokens longest = *std::ranges::max_element(question.lengths);
+Bytes kept(const BaselineRequest& request, const StageTable& table) {
+  const Tokens longest = *std::ranges::max_element(request.step.lengths);
   Bytes most;
   for (std::int32_t r = 0; r < table.layout().ranks(); ++r)
     most = std::max(most, table.sequence_bytes(r, longest));
   return most;
 }
 
-std::vector<StageTable> every_table(const BaselineQuestion& question, bool mixed) {
+std::vector<StageTable> every_table(const BaselineRequest& request, bool mixed) {
   std::vector<StageTable> tables;
-  for (const RecomputeChoice& choice : question.recomputations)
+  for (const RecomputeChoice& choice : request.recomputations)
     if (mixed || !choice.mixed)
-      tables.push_back(stage_table(question.cost, question.job, choice.recompute));
+      tables.push_back(stage_table(request.step.cost, request.step.job, choice.recompute));
   return tables;
 }
 
 /// Without those that take longer than another one and keep as much.
-std::vector<StageTable> leaner_and_leaner(const BaselineQuestion& question,
+std::vector<StageTable> leaner_and_leaner(const BaselineRequest& request,
                                           const std::vector<StageTable>& every) {
   std::vector<StageTable> tables;
   Bytes least;
   for (const StageTable& table : every) {
-    const Bytes bytes = kept(question, table);
+    const Bytes bytes = kept(request, table);
     if (!tables.empty() && bytes >= least) continue;
     least = bytes;
     tables.push_back(table);
@@ -50,20 +50,21 @@ std::vector<StageTable> leaner_and_leaner(const BaselineQuestion& question,
 
 }  // namespace
 
-BaselineRating::BaselineRating(const BaselineQuestion& question)
-    : question_(question),
-      cheapest_(cheapest_table(question.cost, question.job, question.choices.recompute)),
-      every_uniform_(every_table(question, false)),
-      every_mixed_(every_table(question, true)),
-      uniform_(leaner_and_leaner(question, every_uniform_)),
-      mixed_(leaner_and_leaner(question, every_mixed_)),
-      best_(question.below) {
+BaselineRating::BaselineRating(const BaselineRequest& request)
+    : request_(request),
+      cheapest_(
+          cheapest_table(request.step.cost, request.step.job, request.step.choices.recompute)),
+      every_uniform_(every_table(request, false)),
+      every_mixed_(every_table(request, true)),
+      uniform_(leaner_and_leaner(request, every_uniform_)),
+      mixed_(leaner_and_leaner(request, every_mixed_)),
+      best_(request.below) {
   quickest_first_ = cheapest_ == every_mixed_.front();
 }
 
 void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
                           const BaselinePlan& made) {
-  const bool exchanges = question_.exchanges(baseline);
+  const bool exchanges = request_.exchanges(baseline);
   if (!exchanges && !order_has_chance(made)) return;
   if (made.discipline == Discipline::kCyclic)
     rate_cyclic(baseline, tuning, made);
@@ -77,7 +78,7 @@ bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
   const auto& replicas = made.plan.replicas;
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     // Replicas that share all packs have the same times.
-    if (r > 0 && question_.job.speed.empty() && replicas[r].packs == replicas[r - 1].packs)
+    if (r > 0 && request_.step.job.speed.empty() && replicas[r].packs == replicas[r - 1].packs)
       continue;
     if (!order_has_chance(fixed_order(made, r), made.plan, r, cheapest_)) return false;
   }
@@ -92,26 +93,28 @@ bool BaselineRating::order_has_chance(const Schedule& order, const StepPlan& pla
 
 BaselineRating::Rated BaselineRating::simulated(RatedPlan step, Attention attention) const {
   Rated out{std::move(step), {}, {}};
-  if (attention == Attention::kExchanged) put_exchanges_in(out.step, question_.cost);
-  out.replicas = costed_replicas(out.step, question_.cost);
+  if (attention == Attention::kExchanged) put_exchanges_in(out.step, request_.step.cost);
+  out.replicas = costed_replicas(out.step, request_.step.cost);
   out.step.prediction = simulate(out.replicas, out.step.schedules, {kChannelSlots, false});
   return out;
 }
 
 void BaselineRating::measure(Rated& rated) const {
-  if (question_.job.memory_cap) rated.need = largest_need(rank_needs(rated.step, rated.replicas));
+  if (request_.step.job.memory_cap)
+    rated.need = largest_need(rank_needs(rated.step, rated.replicas));
 }
 
 bool BaselineRating::fits(const Rated& rated) const {
-  return slimpack::fits(rated.step, rated.need.bytes, question_.job.memory_cap, question_.cost);
+  return slimpack::fits(rated.step, rated.need.bytes, request_.step.job.memory_cap,
+                        request_.step.cost);
 }
 
 /// Finds a recomputation that keeps the cap by bisection, then sees whether another one is quicker.
 /// Where a step is known, that needs no bisection: only what keeps the cap is of use.
 void BaselineRating::rate_fixed(const Baseline& baseline, const Tuning& tuning,
                                 const BaselinePlan& made, Attention attention) {
-  const std::vector<StageTable>& tables = baseline.mixes ? mixed_ : uniform_;
-  RatedPlan step = ordered_step(made, question_.job.memory_cap, tables.front());
+  const std::vector<StageTable>& tables = baseline.traits.mixes ? mixed_ : uniform_;
+  RatedPlan step = ordered_step(made, request_.step.job.memory_cap, tables.front());
   if (attention == Attention::kOwn && hopeless(step, tables.front())) {
     rate_every_recomputation(baseline, tuning, std::move(step), attention);
     return;
@@ -151,7 +154,7 @@ bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table,
   const Schedule& order = step.schedules[replica];
   // Bytes take longer to count than times.
   if (!order_has_chance(order, step.plan, replica, table)) return true;
-  const std::optional<Bytes>& cap = question_.job.memory_cap;
+  const std::optional<Bytes>& cap = request_.step.job.memory_cap;
   if (!cap) return false;
   const ReplicaPacks packs = costed_replica(step, table, ReplicaId(replica));
   return largest_need(schedule_memory(packs.packs, order, packs.bytes)).bytes > *cap;
@@ -173,7 +176,7 @@ bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table) {
 /// step.
 void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
                                               RatedPlan step, Attention attention) {
-  for (const StageTable& table : baseline.mixes ? every_mixed_ : every_uniform_) {
+  for (const StageTable& table : baseline.traits.mixes ? every_mixed_ : every_uniform_) {
     if (attention == Attention::kOwn && hopeless(step, table)) continue;
     step.plan.recompute = table.recompute();
     Rated other = simulated(step, attention);
@@ -187,7 +190,7 @@ std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
                                                      const StageTable& table) const {
   RatedPlan step = unordered_step(made, table);
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
-    order_next(step, made, question_.job.memory_cap, table, kFewPacks);
+    order_next(step, made, request_.step.job.memory_cap, table, kFewPacks);
     if (hopeless(step, table, r)) return std::nullopt;
   }
   put_vocabulary_in(step);
@@ -197,7 +200,7 @@ std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
 /// Under another recomputation another order may be the best.
 void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
                                  const BaselinePlan& made) {
-  for (const StageTable& table : baseline.mixes ? every_mixed_ : every_uniform_) {
+  for (const StageTable& table : baseline.traits.mixes ? every_mixed_ : every_uniform_) {
     std::optional<RatedPlan> step = cyclic_step(made, table);
     if (!step) continue;
     Rated found = simulated(std::move(*step));

@@ -11,10 +11,10 @@
 
 namespace slimpack {
 
-/// Keeps a reference to the question.
+/// Keeps a reference to the request.
 class BaselineRating {
  public:
-  explicit BaselineRating(const BaselineQuestion& question);
+  explicit BaselineRating(const BaselineRequest& request);
 
   /// No recomputation costs less.
   [[nodiscard]] const StageTable& cheapest() const { return cheapest_; }
@@ -63,7 +63,7 @@ class BaselineRating {
   [[nodiscard]] bool fits(const Rated& rated) const;
   void keep(const Baseline& baseline, const Tuning& tuning, Rated rated);
 
-  const BaselineQuestion& question_;
+  const BaselineRequest& request_;
   StageTable cheapest_;
   bool quickest_first_ = true;  ///< no recomputation is quicker than the first in any action
   std::vector<StageTable> every_uniform_, every_mixed_;

@@ -47,20 +47,20 @@ void for_each_run(Tunings tunings, Alike alike, Part part) {
 
 class BaselineSearch {
  public:
-  explicit BaselineSearch(const BaselineQuestion& question)
-      : question_(question),
-        quickest_(
-            stage_table(question.cost, question.job, question.recomputations.front().recompute)),
-        rating_(question),
-        bounds_(rating_.cheapest(), question.lengths, question.most_merged) {}
+  explicit BaselineSearch(const BaselineRequest& request)
+      : request_(request),
+        quickest_(stage_table(request.step.cost, request.step.job,
+                              request.recomputations.front().recompute)),
+        rating_(request),
+        bounds_(rating_.cheapest(), request.step.lengths, request.most_merged) {}
 
   BaselineSearchResult run() {
-    for (const Baseline& baseline : question_.baselines) {
-      if (!baseline.runs(question_.job.layout.placement)) continue;
-      if (!question_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline)))
+    for (const Baseline& baseline : request_.baselines) {
+      if (!baseline.traits.runs(request_.step.job.layout.placement)) continue;
+      if (!request_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline.traits)))
         continue;
       std::vector<Tuning> tunings{Tuning{}};
-      if (question_.tuned) tunings = baseline.tunings(input({}));
+      if (request_.tuned) tunings = baseline.tunings(input({}));
       for_each_run(tunings, same_packs, [&](Tunings run) { search_packs(baseline, run); });
     }
     return rating_.take();
@@ -69,7 +69,7 @@ class BaselineSearch {
  private:
   /// Packs and shares are those of the quickest recomputation, whatever is recomputed in the end.
   [[nodiscard]] BaselineInput input(const Tuning& tuning) const {
-    return {quickest_, question_.job.context, question_.lengths, tuning};
+    return {quickest_, request_.step.job.context, request_.step.lengths, tuning};
   }
 
   void search_packs(const Baseline& baseline, Tunings tunings) {
@@ -78,9 +78,9 @@ class BaselineSearch {
     for_each_run(tunings, same_shares, [&](Tunings run) {
       const BaselineInput first = input(run.front());
       const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(first);
-      if (group > question_.most_merged) return;
-      if (!question_.exchanges(baseline) &&
-          !rating_.has_chance(bounds_.of_packs(baseline, made.all, group)))
+      if (group > request_.most_merged) return;
+      if (!request_.exchanges(baseline) &&
+          !rating_.has_chance(bounds_.of_packs(baseline.traits, made.all, group)))
         return;
       std::vector<SequencePacks> shares = dealt_packs(baseline, first, made);
       if (!shares.empty() && std::ranges::find(seen, shares) != seen.end()) return;
@@ -91,26 +91,26 @@ class BaselineSearch {
 
   void search_shares(const Baseline& baseline, const Tuning& tuning,
                      const std::vector<SequencePacks>& shares, std::int32_t group) {
-    if (question_.tick) question_.tick();
-    if (!question_.exchanges(baseline) && !shares_have_chance(baseline, tuning, shares, group))
+    if (request_.tick) request_.tick();
+    if (!request_.exchanges(baseline) && !shares_have_chance(baseline, tuning, shares, group))
       return;
     const BaselinePlan made = baseline.plan(input(tuning), shares);
-    if (most_merged(made.plan) > question_.most_merged) return;
-    if (question_.choices.cuts == CutsKind::kSymmetric && !symmetric(made.plan)) return;
+    if (most_merged(made.plan) > request_.most_merged) return;
+    if (request_.step.choices.cuts == CutsKind::kSymmetric && !symmetric(made.plan)) return;
     rating_.rate(baseline, tuning, made);
   }
 
   [[nodiscard]] bool shares_have_chance(const Baseline& baseline, const Tuning& tuning,
                                         const std::vector<SequencePacks>& shares,
                                         std::int32_t group) {
-    const ShareBound bound = bounds_.of_shares(baseline, shares, group, tuning);
+    const ShareBound bound = bounds_.of_shares(baseline.traits, shares, group, tuning);
     if (!rating_.has_chance(bound.makespan)) return false;
     // The heaviest share alone says most; making it takes a part of the time.
-    return shares.size() <= 1 || !question_.job.speed.empty() ||
+    return shares.size() <= 1 || !request_.step.job.speed.empty() ||
            rating_.order_has_chance(baseline.plan(input(tuning), {shares[bound.heaviest]}));
   }
 
-  const BaselineQuestion& question_;
+  const BaselineRequest& request_;
   StageTable quickest_;
   BaselineRating rating_;
   BaselineBounds bounds_;
@@ -120,46 +120,42 @@ class BaselineSearch {
 
 bool interleaves(PlannerKind planner) {
   if (planner == PlannerKind::kSlimpack || planner == PlannerKind::kPacked) return true;
-  return baseline_named(to_string(planner)).interleaves;
+  return baseline_named(to_string(planner)).traits.interleaves;
 }
 
-BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
-                               const Choices& choices, const Costs& cost) {
-  return {.job = job,
-          .lengths = lengths,
-          .choices = choices,
-          .cost = cost,
+BaselineRequest all_baselines(const StepQuestion& question) {
+  return {.step = question,
           .baselines = baselines(),
-          .recomputations = recompute_choices(job, lengths, choices, cost),
-          .most_merged = choices.most_merged,
-          .exchange_context = choices.exchange_context};
+          .recomputations = recompute_choices(question),
+          .most_merged = question.choices.most_merged,
+          .exchange_context = question.choices.exchange_context};
 }
 
-BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
-                                const Choices& choices, const Costs& cost) {
-  BaselineQuestion question = all_baselines(job, lengths, choices, cost);
-  const Baseline& baseline = baseline_named(to_string(choices.planner));
-  const StagePlacement& placement = job.layout.placement;
-  if (!baseline.runs(placement) && placement.turns_back())
+BaselineRequest named_baseline(const StepQuestion& question) {
+  BaselineRequest request = all_baselines(question);
+  const Baseline& baseline = baseline_named(to_string(question.choices.planner));
+  const StagePlacement& placement = question.job.layout.placement;
+  if (!baseline.traits.runs(placement) && placement.turns_back())
     invalid_input(
         "plan.planner is \"{}\", which knows no stages that turn back, but parallel.placement is "
         "\"v\"; set it to \"loop\", or plan.planner to \"slimpack\" or \"packed\"",
         baseline.name);
-  if (!baseline.runs(placement))
+  if (!baseline.traits.runs(placement))
     invalid_input(
         "plan.planner is \"{}\", which runs one stage on each rank, but "
         "parallel.stages_per_rank is {}; set it to 1 or choose another planner",
         baseline.name, placement.stages_per_rank());
-  question.baselines = std::span(&baseline, 1);
-  if (baseline.merges)
-    question.most_merged = largest_group(job.replicas, abilities(cost).largest_merge);
-  return question;
+  request.baselines = std::span(&baseline, 1);
+  if (baseline.traits.merges)
+    request.most_merged =
+        largest_group(question.job.replicas, abilities(question.cost).largest_merge);
+  return request;
 }
 
-BaselineSearchResult search_baselines(const BaselineQuestion& question) {
-  const Tokens longest = *std::ranges::max_element(question.lengths);
-  if (longest > question.job.context) return {};
-  return BaselineSearch(question).run();
+BaselineSearchResult search_baselines(const BaselineRequest& request) {
+  const Tokens longest = *std::ranges::max_element(request.step.lengths);
+  if (longest > request.step.job.context) return {};
+  return BaselineSearch(request).run();
 }
 
 }  // namespace slimpack

@@ -15,12 +15,9 @@
 
 namespace slimpack {
 
-/// The question of a search. Keeps references.
-struct BaselineQuestion {
-  const Job& job;
-  const SequenceLengths& lengths;
-  const Choices& choices;
-  const Costs& cost;
+/// A search for the best step of some baselines. Keeps references.
+struct BaselineRequest {
+  StepQuestion step;
   std::span<const Baseline> baselines;
   std::vector<RecomputeChoice> recomputations;  ///< in the order of their time
   bool tuned = true;                            ///< false: the published settings only
@@ -32,13 +29,12 @@ struct BaselineQuestion {
 
   /// Bounds know no exchange of attention, so they say nothing of such a baseline.
   [[nodiscard]] bool exchanges(const Baseline& baseline) const {
-    return exchange_context && baseline.exchanges;
+    return exchange_context && baseline.traits.exchanges;
   }
 };
 
 /// All baselines as candidates of ours: every tuning, every recomputation of the choices.
-[[nodiscard]] BaselineQuestion all_baselines(const Job& job, const SequenceLengths& lengths,
-                                             const Choices& choices, const Costs& cost);
+[[nodiscard]] BaselineRequest all_baselines(const StepQuestion& question);
 
 /// Whether plans of the planner may have several stages a rank.
 [[nodiscard]] bool interleaves(PlannerKind planner);
@@ -46,12 +42,11 @@ struct BaselineQuestion {
 /// The baseline that choices.planner names, any but packed. It shares packs between as many
 /// replicas as the costs know. Throws InvalidInput if the job has several stages a rank, and the
 /// baseline does not interleave.
-[[nodiscard]] BaselineQuestion named_baseline(const Job& job, const SequenceLengths& lengths,
-                                              const Choices& choices, const Costs& cost);
+[[nodiscard]] BaselineRequest named_baseline(const StepQuestion& question);
 
 struct BaselineSearchResult {
   std::optional<RatedPlan> step;  ///< keeps the cap; with its prediction
-  /// Without a step, where the question has no `below`: the step that is least above the cap.
+  /// Without a step, where the request has no `below`: the step that is least above the cap.
   std::optional<RatedPlan> leanest;
   std::optional<RankNeed> least_need;  ///< of `leanest`
   Tuning tuning;                       ///< of the one or the other
@@ -64,6 +59,6 @@ struct BaselineSearchResult {
 ///
 /// Kinds, packs and dealings whose bounds are no better than the best step so far are not made,
 /// ordered or simulated. So the bounds cost most: O(sequences · (stages + sizes of packs)).
-[[nodiscard]] BaselineSearchResult search_baselines(const BaselineQuestion& question);
+[[nodiscard]] BaselineSearchResult search_baselines(const BaselineRequest& request);
 
 }  // namespace slimpack

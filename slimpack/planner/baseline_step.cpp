@@ -17,23 +17,24 @@
 namespace slimpack {
 namespace {
 
-TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
-                    const Choices& choices, const Costs& known, bool tuned,
+TunedStep best_step(const Baseline& baseline, const StepQuestion& question, bool tuned,
                     const std::function<void()>& tick) {
-  require_sensible(job, lengths, choices, known);
+  const auto& [job, lengths, choices, known] = question;
+  require_sensible(question);
   require_packable(job.context, job.replicas, lengths);
   Costs cost = known;
   if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
+  const StepQuestion asked{job, lengths, choices, cost};
   const Abilities able = abilities(cost);
-  BaselineQuestion question = all_baselines(job, lengths, choices, cost);
-  question.baselines = std::span(&baseline, 1);
-  question.tuned = tuned;
-  question.tick = tick;
-  question.most_merged = largest_group(job.replicas, able.largest_merge);
-  question.exchange_context = able.exchanges_attention;
+  BaselineRequest request = all_baselines(asked);
+  request.baselines = std::span(&baseline, 1);
+  request.tuned = tuned;
+  request.tick = tick;
+  request.most_merged = largest_group(job.replicas, able.largest_merge);
+  request.exchange_context = able.exchanges_attention;
   if (!tuned)
-    std::erase_if(question.recomputations, [](const RecomputeChoice& one) { return one.mixed; });
-  BaselineSearchResult found = search_baselines(question);
+    std::erase_if(request.recomputations, [](const RecomputeChoice& one) { return one.mixed; });
+  BaselineSearchResult found = search_baselines(request);
   SLIMPACK_CHECK(found.step || found.leanest);
   const bool above_cap = !found.step;
   TunedStep out{found.step ? std::move(*found.step) : std::move(*found.leanest), found.tuning};
@@ -43,8 +44,7 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
                    choices.exchange_context || has_exchanges(out.step)};
   // A bound of plans that keep the cap holds of none above it.
   if (!above_cap) limits.memory_cap = job.memory_cap;
-  out.step.lower_bound =
-      step_lower_bound(bounding_table(out.step.plan, job, cost, choices), lengths, limits);
+  out.step.lower_bound = step_lower_bound({bounding_table(out.step.plan, asked), lengths, limits});
   return out;
 }
 
@@ -57,9 +57,8 @@ std::int32_t most_merged(const StepPlan& plan) {
   return most;
 }
 
-StageTable bounding_table(const StepPlan& plan, const Job& job, const Costs& cost,
-                          const Choices& choices) {
-  StageTable cheapest = cheapest_table(cost, job, choices.recompute);
+StageTable bounding_table(const StepPlan& plan, const StepQuestion& question) {
+  StageTable cheapest = cheapest_table(question.cost, question.job, question.choices.recompute);
   for (const ReplicaPlan& replica : plan.replicas)
     for (const MicroPack& pack : replica.packs.forward)
       if (!pack.row_zones.empty()) return cheapest.with_free_sharing();
@@ -74,15 +73,13 @@ Tokens cut_unit(const StepPlan& plan, Tokens granularity) {
   return granularity;
 }
 
-RatedPlan baseline_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
-                        const Choices& choices, const Costs& cost) {
-  return best_step(baseline, job, lengths, choices, cost, false, nullptr).step;
+RatedPlan baseline_step(const Baseline& baseline, const StepQuestion& question) {
+  return best_step(baseline, question, false, nullptr).step;
 }
 
-TunedStep tuned_baseline(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
-                         const Choices& choices, const Costs& cost,
+TunedStep tuned_baseline(const Baseline& baseline, const StepQuestion& question,
                          const std::function<void()>& tick) {
-  return best_step(baseline, job, lengths, choices, cost, true, tick);
+  return best_step(baseline, question, true, tick);
 }
 
 }  // namespace slimpack

@@ -13,9 +13,7 @@ namespace slimpack {
 /// that keeps the memory cap is taken; if none does, the one that needs least memory. `granularity`
 /// is not used. Deterministic. The lower bound allows what the baseline does: cuts at any token,
 /// its merging. Throws InvalidInput as plan_step, and when a sequence exceeds the context.
-[[nodiscard]] RatedPlan baseline_step(const Baseline& baseline, const Job& job,
-                                      const SequenceLengths& lengths, const Choices& choices,
-                                      const Costs& cost);
+[[nodiscard]] RatedPlan baseline_step(const Baseline& baseline, const StepQuestion& question);
 
 struct TunedStep {
   RatedPlan step;
@@ -29,17 +27,14 @@ struct TunedStep {
 /// longer, if its `most_merged` allows such groups and it may exchange attention, too. `tick`, if
 /// set, is called after each tuning. Cost: a simulation for each tuning that the bounds do not rule
 /// out.
-[[nodiscard]] TunedStep tuned_baseline(const Baseline& baseline, const Job& job,
-                                       const SequenceLengths& lengths, const Choices& choices,
-                                       const Costs& cost,
+[[nodiscard]] TunedStep tuned_baseline(const Baseline& baseline, const StepQuestion& question,
                                        const std::function<void()>& tick = nullptr);
 
 /// The most replicas that run a MicroPack together: the lower bound of the plan's step has to allow
 /// as many.
 [[nodiscard]] std::int32_t most_merged(const StepPlan& plan);
 /// The table with the cheapest recomputation, by which the lower bound of the plan's step holds.
-[[nodiscard]] StageTable bounding_table(const StepPlan& plan, const Job& job, const Costs& cost,
-                                        const Choices& choices);
+[[nodiscard]] StageTable bounding_table(const StepPlan& plan, const StepQuestion& question);
 /// The granularity of cuts that the lower bound of the plan's step has to allow: one token if the
 /// plan cuts any sequence.
 [[nodiscard]] Tokens cut_unit(const StepPlan& plan, Tokens granularity);

@@ -16,38 +16,38 @@ namespace slimpack {
 namespace {
 
 /// The least memory of a step of one sequence.
-Bytes single_need(const Refused& refused, const StageTable& table, Tokens length) {
+Bytes single_need(const StepQuestion& question, const StageTable& table, Tokens length) {
   const SequenceLengths lengths{length};
-  const Choices& choices = refused.choices;
-  Job job = refused.job;
+  const Choices& choices = question.choices;
+  Job job = question.job;
   job.memory_cap = Bytes(0);
+  const StepQuestion alone{job, lengths, choices, question.cost};
   if (choices.planner == PlannerKind::kPacked) {
     const BaselinePlan packed = baseline_plan(packed_baseline(), {table, job.context, lengths});
-    return step_need(ordered_step(packed, job.memory_cap, table), refused.cost).bytes;
+    return step_need(ordered_step(packed, job.memory_cap, table), question.cost).bytes;
   }
   const bool ours = choices.planner == PlannerKind::kSlimpack;
-  BaselineQuestion others =
-      (ours ? all_baselines : named_baseline)(job, lengths, choices, refused.cost);
-  others.recomputations = {{refused.recompute, false}};
+  BaselineRequest others = (ours ? all_baselines : named_baseline)(alone);
+  others.recomputations = {{table.recompute(), false}};
   const BaselineSearchResult found = search_baselines(others);
   if (!ours) return found.least_need->bytes;
-  const StepProblem single = paced({table, lengths, choices, job.memory_cap});
-  const Bytes searched = search_step({single}).least_need.bytes;
+  const StepProblem single = step_problem(table, lengths, choices, job.memory_cap);
+  const Bytes searched = search_step({single}, step_shares(single)).least_need.bytes;
   return found.least_need ? std::min(searched, found.least_need->bytes) : searched;
 }
 
 }  // namespace
 
-DoesNotFit refusal(const Refused& refused, const RankNeed& need) {
-  const StageTable table = stage_table(refused.cost, refused.job, refused.recompute);
+DoesNotFit refusal(const StepQuestion& question, const LeastNeed& least) {
+  const StageTable table = stage_table(question.cost, question.job, least.recompute);
   DoesNotFit out;
-  out.cap = *refused.job.memory_cap;
-  out.needed = need.bytes;
-  out.rank = need.rank;
-  out.longest = *std::max_element(refused.lengths.begin(), refused.lengths.end());
+  out.cap = *question.job.memory_cap;
+  out.needed = least.need.bytes;
+  out.rank = least.need.rank;
+  out.longest = *std::ranges::max_element(question.lengths);
   const auto fits_alone = [&](Tokens length) {
-    return !never_fits(out.cap, {length}, refused.choices.most_merged, table) &&
-           single_need(refused, table, length) <= out.cap;
+    return !never_fits(out.cap, {length}, question.choices.most_merged, table) &&
+           single_need(question, table, length) <= out.cap;
   };
   std::int64_t fits = 0;
   std::int64_t too_long = out.longest.count() + 1;

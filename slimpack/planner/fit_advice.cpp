@@ -9,9 +9,9 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/abilities.h"
-#include "slimpack/planner/rank_speeds.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
+#include "slimpack/planner/speed_tracker.h"
 
 namespace slimpack {
 namespace {
@@ -45,7 +45,7 @@ PlannedJob planned_job(const FitQuestion& question, const FitJob& wish) {
 }
 
 PlanOutcome plan_of(const FitQuestion& question, const PlannedJob& planned) {
-  return question.plan(planned.job, question.lengths, planned.choices, planned.cost);
+  return question.plan({planned.job, question.lengths, planned.choices, planned.cost});
 }
 
 /// The GPU's activations of each rank. `needs`: each rank's bytes of all that counts.

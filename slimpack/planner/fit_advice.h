@@ -24,8 +24,9 @@ struct FitQuestion {
   std::vector<double> speed = {};  ///< by rank, as stage_speeds takes them; added ranks have 1
   std::function<Costs(const ParallelGrid&)> cost;  ///< of a job on such a grid
   std::int32_t most_tp = 1;  ///< the largest tp that is tried; with the job's own, tp stays
-  std::function<PlanOutcome(const Job&, const SequenceLengths&, const Choices&, const Costs&)>
-      plan = [](const auto&... asked) { return plan_step(asked...); };
+  std::function<PlanOutcome(const StepQuestion&)> plan = [](const StepQuestion& asked) {
+    return plan_step(asked);
+  };
   /// Called with the number of jobs of a series that are done, from 0 to `total`. First comes the
   /// series of single changes; then, if none fits, the series of two changes at once.
   std::function<void(std::size_t done, std::size_t total)> progress = [](std::size_t, std::size_t) {

@@ -30,7 +30,8 @@ StepBounds bounds_of(const LayoutJob& on, const SequenceLengths& lengths) {
                          .granularity = Tokens(1),
                          .recompute = on.choices.recompute,
                          .memory_cap = on.job.memory_cap};
-  return {step_lower_bound(table, lengths, limits), step_actions_bound(table, lengths, limits)};
+  const BoundProblem problem{table, lengths, limits};
+  return {step_lower_bound(problem), step_actions_bound(problem)};
 }
 
 /// A layout on its way through the search.
@@ -174,7 +175,7 @@ class LayoutSearch {
         question_.progress(left);
         return false;
       }
-      PlanOutcome outcome = plan_step(on.job, lengths, on.choices, on.cost, question_.tick);
+      PlanOutcome outcome = plan_step({on.job, lengths, on.choices, on.cost}, question_.tick);
       if (outcome.does_not_fit) {
         rated.outcome = LayoutOutcome::kStepTooLarge;
         rated.why = *outcome.does_not_fit;

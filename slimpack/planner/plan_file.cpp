@@ -7,7 +7,6 @@
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/schedule/lowered_schedule.h"
-#include "slimpack/sim/lower.h"
 
 namespace slimpack {
 namespace {
@@ -141,7 +140,7 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
   file.step.lower_bound = bound_from(fields);
   if (fields.has("limits")) file.limits = plan_limits_from(fields.object("limits"));
   file.step.prediction = predict(file.step, file.cost);
-  file.step.lowered = lower(costed_replicas(file.step, file.cost), file.step.schedules);
+  file.step = runnable(std::move(file.step), file.cost);
   return file;
 }
 

@@ -70,11 +70,10 @@ struct Choices {
   bool operator==(const Choices&) const = default;
 };
 
-/// A plan ready to run, with its predicted times and memory.
+/// A plan with its orders, and their predicted times and memory.
 struct RatedPlan {
   StepPlan plan;
   std::vector<Schedule> schedules;         ///< by replica
-  std::vector<LoweredSchedule> lowered;    ///< by replica: the same, with sends and receives
   std::vector<std::vector<double>> speed;  ///< the job's
   SimulationResult prediction;             ///< without a timeline; `predict` gives one
   /// No plan of these sequences is faster (solver/step_bound.h). If this plan moves no rows
@@ -90,6 +89,14 @@ struct RatedPlan {
   /// makespan / lower_bound − 1.
   [[nodiscard]] double gap() const;
 };
+
+/// A plan that a runtime can run.
+struct RunnablePlan : RatedPlan {
+  std::vector<LoweredSchedule> lowered;  ///< by replica: the schedules with sends and receives
+};
+
+/// Cost: a simulation. REQUIRES: schedules of all replicas.
+[[nodiscard]] RunnablePlan runnable(RatedPlan step, const Costs& cost);
 
 /// Why nothing fits: a result, not an error.
 struct DoesNotFit {
@@ -112,8 +119,16 @@ class JobDoesNotFit : public InvalidInput {
 };
 
 struct PlanOutcome {
-  std::optional<RatedPlan> step;  ///< exactly one of the two is set
+  std::optional<RunnablePlan> step;  ///< exactly one of the two is set
   std::optional<DoesNotFit> does_not_fit;
+};
+
+/// A step to plan. Keeps references.
+struct StepQuestion {
+  const Job& job;
+  const SequenceLengths& lengths;
+  const Choices& choices;
+  const Costs& cost;
 };
 
 /// With kSlimpack, the baselines' steps in all their settings (planner/baseline_step.h) are
@@ -124,8 +139,7 @@ struct PlanOutcome {
 /// time budget. `progress`, if set, is called after each candidate. Throws InvalidInput for input
 /// that makes no sense (no sequences, an empty sequence, a sequence longer than the context with
 /// another planner than kSlimpack).
-[[nodiscard]] PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths,
-                                    const Choices& choices, const Costs& cost,
+[[nodiscard]] PlanOutcome plan_step(const StepQuestion& question,
                                     const std::function<void()>& progress = nullptr);
 
 /// Simulates a step again.
@@ -135,7 +149,7 @@ struct PlanOutcome {
 /// plan.json: the plan, its schedules as text, the costs that it was made with and the figures of
 /// its prediction, so that `slimpack simulate` needs no other file.
 struct PlanFile {
-  RatedPlan step;
+  RunnablePlan step;
   Costs cost;
   std::optional<PlanLimits> limits = {};  ///< absent where the file does not say them
 };

@@ -83,8 +83,8 @@ std::vector<std::int32_t> mixed_layers(const StageLayout& layout) {
 
 }  // namespace
 
-std::vector<RecomputeChoice> recompute_choices(const Job& job, const SequenceLengths& lengths,
-                                               const Choices& choices, const Costs& cost) {
+std::vector<RecomputeChoice> recompute_choices(const StepQuestion& question) {
+  const auto& [job, lengths, choices, cost] = question;
   std::vector<RecomputeChoice> out;
   std::vector<LayerPolicy> policies;
   const auto layers = static_cast<std::size_t>(cost.shape.num_layers());

@@ -33,10 +33,7 @@ struct RecomputeChoice {
 ///    The same n for every stage keeps the stages balanced.
 /// The choices do not depend on the memory cap, so the cap only filters them.
 /// Cost: O(sequences · policies + choices · layers).
-[[nodiscard]] std::vector<RecomputeChoice> recompute_choices(const Job& job,
-                                                             const SequenceLengths& lengths,
-                                                             const Choices& choices,
-                                                             const Costs& cost);
+[[nodiscard]] std::vector<RecomputeChoice> recompute_choices(const StepQuestion& question);
 
 /// The job's stages with a recomputation by layer.
 [[nodiscard]] StageTable stage_table(const Costs& cost, const Job& job,

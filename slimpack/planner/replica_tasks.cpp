@@ -1,6 +1,9 @@
 #include "slimpack/planner/replica_tasks.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "slimpack/sim/lower.h"
 
 namespace slimpack {
 namespace {
@@ -101,6 +104,11 @@ double RatedPlan::gap() const {
                                           static_cast<double>(lower_bound.count()) -
                                       1
                                 : 0;
+}
+
+RunnablePlan runnable(RatedPlan step, const Costs& cost) {
+  std::vector<LoweredSchedule> lowered = lower(costed_replicas(step, cost), step.schedules);
+  return {std::move(step), std::move(lowered)};
 }
 
 SimulationResult predict(const RatedPlan& step, const Costs& cost,

@@ -83,8 +83,8 @@ void require_replicas(const Job& job, const Choices& choices, const Costs& cost)
 
 }  // namespace
 
-void require_sensible(const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                      const Costs& cost) {
+void require_sensible(const StepQuestion& question) {
+  const auto& [job, lengths, choices, cost] = question;
   require_lengths(lengths);
   require_replicas(job, choices, cost);
   require_speed(job);

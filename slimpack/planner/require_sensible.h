@@ -7,8 +7,7 @@
 namespace slimpack {
 
 /// Throws InvalidInput with value, rule and remedy for the first rule that is broken.
-void require_sensible(const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                      const Costs& cost);
+void require_sensible(const StepQuestion& question);
 
 /// Choices::most_merged for a wish: the largest power of two that exceeds neither the wish, nor the
 /// replicas, nor what the cost model knows. REQUIRES: wish and replicas ≥ 1.

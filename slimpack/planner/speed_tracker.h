@@ -5,18 +5,26 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/spec/run_config.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
 
 /// By replica and rank of its pipeline; 1 = as the costs say.
 using RankSpeeds = std::vector<std::vector<double>>;
+
+/// Job::speed, [replica][stage], from speeds by rank. Rank (replica · pp + stage) · tp + t is one
+/// of the tp tensor-parallel ranks of a stage; the slowest of these sets the stage's speed. Ranks
+/// beyond the last entry have speed 1. Empty = all 1.
+[[nodiscard]] std::vector<std::vector<double>> stage_speeds(std::span<const double> by_rank,
+                                                            const ParallelGrid& grid);
 
 /// The speeds at which the ranks ran a step: the median, over what a rank did for MicroPacks of its
 /// own, of the time at speed 1 ÷ the measured time; of a stage's tensor-parallel ranks the slowest.

@@ -1,6 +1,7 @@
 #include "slimpack/planner/step_problem.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "slimpack/base/progress.h"
 #include "slimpack/cost/whole_sequences.h"
@@ -9,12 +10,11 @@ namespace slimpack {
 namespace {
 
 /// The time of all sequences on each rank at speed 1.
-std::vector<double> works_of(const StepProblem& problem) {
-  const WholeSequences sequences(problem.lengths);
+std::vector<double> works_of(const StageTable& table, const WholeSequences& sequences) {
   std::vector<double> works;
-  for (std::int32_t r = 0; r < problem.table.layout().ranks(); ++r)
-    works.push_back(sequences.time(problem.table.rank(r, Pass::kForward)) +
-                    sequences.time(problem.table.rank(r, Pass::kBackward)));
+  for (std::int32_t r = 0; r < table.layout().ranks(); ++r)
+    works.push_back(sequences.time(table.rank(r, Pass::kForward)) +
+                    sequences.time(table.rank(r, Pass::kBackward)));
   return works;
 }
 
@@ -36,10 +36,6 @@ Pacing pacing_of(const std::vector<double>& works, const Replication& replicatio
 
 }  // namespace
 
-void report_progress(const SearchRequest& request) {
-  if (request.progress != nullptr) (*request.progress)();
-}
-
 bool out_of_time(const SearchDepth& depth) {
   return depth.deadline && monotonic_now() >= *depth.deadline;
 }
@@ -49,12 +45,13 @@ RankNeed largest_need(const std::vector<Bytes>& by_rank) {
   return {*largest, static_cast<std::int32_t>(largest - by_rank.begin())};
 }
 
-StepProblem paced(StepProblem problem) {
-  const std::vector<double> works = works_of(problem);
-  problem.pacing.clear();
-  for (std::int32_t r = 0; r < problem.table.replication().replicas; ++r)
-    problem.pacing.push_back(pacing_of(works, problem.table.replication(), ReplicaId(r)));
-  return problem;
+StepProblem step_problem(const StageTable& table, const SequenceLengths& lengths,
+                         const Choices& choices, const std::optional<Bytes>& memory_cap) {
+  const std::vector<double> works = works_of(table, WholeSequences(lengths));
+  std::vector<Pacing> pacing;
+  for (std::int32_t r = 0; r < table.replication().replicas; ++r)
+    pacing.push_back(pacing_of(works, table.replication(), ReplicaId(r)));
+  return {table, lengths, choices, memory_cap, std::move(pacing)};
 }
 
 UnitCost unit_cost(const StepProblem& problem, std::int32_t rank) {

@@ -1,6 +1,8 @@
 // Step problem: the input of every search for a step's plan, and what is asked of the search.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -36,15 +38,13 @@ struct SearchDepth {
   std::optional<Nanos> deadline = std::nullopt;  ///< the search ends then; of monotonic_now()
 };
 
-struct StepShares;
-
 /// A step whose costs are bound. Keeps references.
 struct StepProblem {
   StageTable table;
   const SequenceLengths& lengths;
   const Choices& choices;
-  std::optional<Bytes> memory_cap = std::nullopt;  ///< activations of a rank
-  std::vector<Pacing> pacing = {};                 ///< by replica; `paced` fills it in
+  std::optional<Bytes> memory_cap;  ///< activations of a rank
+  std::vector<Pacing> pacing;       ///< by replica
 
   /// Whether backward MicroPacks are to hold the slices of forward ones: because that is asked for,
   /// or because only then graphs are kept.
@@ -66,19 +66,14 @@ struct SearchRequest {
   /// Whether to look at ways to share the step out that take much longer than another one, also
   /// where replicas hold so many sequences that the look is costly.
   bool much_heavier = true;
-  /// Called now and then, on the thread that searches; may be null.
-  const std::function<void()>* progress = nullptr;
-  /// The ways to share the step out; null = the search makes its own.
-  const StepShares* shares = nullptr;
+  std::function<void()> progress = [] {};  ///< called now and then, on the thread that searches
   int threads = 1;  ///< that the search may use; they change nothing about its result
 };
 
-/// The problem with its pacing filled in. Cost: O(sequences + stages · replicas), where layers have
-/// windows O(stages · sequences).
-[[nodiscard]] StepProblem paced(StepProblem problem);
-
-/// Reports progress to the request's listener.
-void report_progress(const SearchRequest& request);
+/// Cost: O(sequences + stages · replicas), where layers have windows O(stages · sequences).
+[[nodiscard]] StepProblem step_problem(const StageTable& table, const SequenceLengths& lengths,
+                                       const Choices& choices,
+                                       const std::optional<Bytes>& memory_cap = std::nullopt);
 
 /// Whether the deadline has passed.
 [[nodiscard]] bool out_of_time(const SearchDepth& depth);

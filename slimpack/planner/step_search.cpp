@@ -38,7 +38,7 @@ constexpr double kPromising = 0.99;
 void keep_best(const SearchRequest& request, Variant& variant, StepSearchResult& result) {
   if (!slowest(variant).best()) {
     if (out_of_time(request.depth) || !request.wants_need) return;
-    const RankNeed need = least_need(request, variant);
+    const RankNeed need = least_need(variant);
     const bool least = result.least_need.bytes == Bytes(0) || need.bytes < result.least_need.bytes;
     if (need.bytes > Bytes(0) && least) result.least_need = need;
     if (need.bytes > Bytes(0)) return;
@@ -59,11 +59,12 @@ bool may_merge(const SearchRequest& request, const Variant& variant) {
   if (!slowest(variant).best()) return true;
   const UnitSearch& unmerged = *variant.searches.front();
   const auto makespan = static_cast<double>(unmerged.best()->makespan.count());
-  if (makespan > kMemoryHinders * unmerged.free_makespan()) return true;
+  if (makespan > kMemoryHinders * unmerged.known.free_makespan()) return true;
   const PackCost work = group_costs(request.problem).front();
   const Tokens longest =
       *std::max_element(request.problem.lengths.begin(), request.problem.lengths.end());
-  return work(Slice{SequenceId(), Tokens(0), longest}) > kHeavySequence * unmerged.unit().load;
+  return work(Slice{SequenceId(), Tokens(0), longest}) >
+         kHeavySequence * unmerged.problem.unit.load;
 }
 
 /// Whether there is no more to expect of the variant than what has been found.
@@ -216,14 +217,15 @@ class StepSearch {
   /// Keeps the favourites and hints with which other variants begin.
   void note(const Variant& variant) {
     const UnitSearch& heaviest = *variant.searches.front();
-    usual_ = heaviest.favourite();
+    usual_ = heaviest.known.favourite();
     hint_ = hint_of(heaviest);
-    result_.favourites = heaviest.favourites();
+    result_.favourites = favourites(heaviest.problem, heaviest.known);
     note_unlimited(variant);
   }
 
   void note_unlimited(const Variant& variant) {
-    result_.unlimited = std::min(result_.unlimited, variant.searches.front()->free_makespan());
+    result_.unlimited =
+        std::min(result_.unlimited, variant.searches.front()->known.free_makespan());
   }
 
   void compare(const std::vector<const Assignment*>& assignments, std::vector<Variant> begun_ones) {
@@ -260,9 +262,9 @@ class StepSearch {
   /// Shares that know what cutting adds level loads better.
   void share_out_anew() {
     if (!result_.solution || problem_.choices.most_merged == 1) return;
-    const std::vector<Assignment> assignments =
-        slimpack::assignments(problem_.lengths, replica_speeds(problem_),
-                              cut_group_costs(request_, *result_.solution), kMergeAbove);
+    const std::vector<Assignment> assignments = slimpack::assignments(
+        {problem_.lengths, replica_speeds(problem_), cut_group_costs(request_, *result_.solution)},
+        kMergeAbove);
     std::vector<const Assignment*> others;
     for (const Assignment& assignment : assignments) others.push_back(&assignment);
     leave_out(others, result_.solution->makespan);
@@ -273,7 +275,7 @@ class StepSearch {
   /// The unmerged sequences as an exact balance shares them out, where that differs.
   void search_balanced() {
     const Assignment assignment =
-        assign(problem_.lengths, replica_speeds(problem_), group_costs(problem_),
+        assign({problem_.lengths, replica_speeds(problem_), group_costs(problem_)},
                kMergeAbove.front(), exact_limits(request_, kExactBalanceGap));
     if (assignment == whole() || out_of_time(request_.depth)) return;
     Variant variant = begun(request_, assignment);
@@ -291,23 +293,14 @@ class StepSearch {
   StepSearchResult result_;
 };
 
-/// Calls with the request's shares, or with shares made for it.
-template <class Search>
-auto with_shares(const SearchRequest& request, const Search& search) {
-  if (request.shares != nullptr) return search(*request.shares);
-  return search(step_shares(request.problem));
-}
-
 }  // namespace
 
-StepSearchResult search_step(const SearchRequest& request) {
-  return with_shares(request,
-                     [&](const StepShares& shares) { return StepSearch(request, shares).run(); });
+StepSearchResult search_step(const SearchRequest& request, const StepShares& shares) {
+  return StepSearch(request, shares).run();
 }
 
-StepSearchResult explore_step(const SearchRequest& request) {
-  return with_shares(
-      request, [&](const StepShares& shares) { return StepSearch(request, shares).explore(); });
+StepSearchResult explore_step(const SearchRequest& request, const StepShares& shares) {
+  return StepSearch(request, shares).explore();
 }
 
 }  // namespace slimpack

@@ -8,6 +8,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/planner/step_problem.h"
+#include "slimpack/planner/step_shares.h"
 #include "slimpack/planner/unit_search.h"
 #include "slimpack/solver/assign.h"
 #include "slimpack/solver/unit_cut.h"
@@ -27,7 +28,7 @@ struct StepSearchResult {
   /// Without a solution: what the units that do not fit need at least, in the variant that needs
   /// least. 0 = not known: the time ran out, or the request does not want it.
   RankNeed least_need;
-  /// UnitSearch::favourites of the heaviest unit of the assignment that is looked at first.
+  /// The favourites of the heaviest unit of the assignment that is looked at first.
   std::vector<Candidate> favourites;
   /// Nanoseconds: the heaviest unit's makespan without a memory cap, in the quickest variant.
   double unlimited = std::numeric_limits<double>::infinity();
@@ -48,12 +49,12 @@ struct StepSearchResult {
 /// 4. Slices and exchanges cost more than a sequence as a whole. The best step says how much more
 ///    on groups of each size; with that, sequences are shared out once more.
 /// More effort looks wider.
-/// REQUIRES: a problem that is paced. Deterministic without a deadline. When the deadline has
-/// passed, the best so far is the solution.
-[[nodiscard]] StepSearchResult search_step(const SearchRequest& request);
+/// `shares`: the ways to share the step out. Deterministic without a deadline. When the deadline
+/// has passed, the best so far is the solution.
+[[nodiscard]] StepSearchResult search_step(const SearchRequest& request, const StepShares& shares);
 
 /// Takes the first look of search_step. It finds favourites and the makespan without a cap besides
 /// solutions. They do not depend on the memory cap.
-[[nodiscard]] StepSearchResult explore_step(const SearchRequest& request);
+[[nodiscard]] StepSearchResult explore_step(const SearchRequest& request, const StepShares& shares);
 
 }  // namespace slimpack

@@ -29,14 +29,12 @@ StepShares step_shares(const StepProblem& problem) {
   const bool merges = problem.choices.most_merged > 1;
   const std::vector<double> speed = replica_speeds(problem);
   const std::vector<PackCost> groups = group_costs(problem);
+  const AssignProblem assigned{problem.lengths, speed, groups};
   const std::span<const double> thresholds = kMergeAbove;
   StepShares shares;
-  shares.assignments =
-      assignments(problem.lengths, speed, groups, merges ? thresholds : thresholds.first(1));
+  shares.assignments = assignments(assigned, merges ? thresholds : thresholds.first(1));
   shares.levelled = shares.assignments.front();
-  if (merges)
-    shares.levelled =
-        levelled(problem.lengths, speed, groups, std::move(shares.levelled), kLeastLevelled);
+  if (merges) shares.levelled = levelled(assigned, std::move(shares.levelled), kLeastLevelled);
   return shares;
 }
 

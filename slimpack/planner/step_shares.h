@@ -32,7 +32,7 @@ struct StepShares {
   Assignment levelled;                  ///< as the first where merging does not level the loads
 };
 
-/// REQUIRES: a problem that is paced. Cost: as `assignments`.
+/// Cost: as `assignments`.
 [[nodiscard]] StepShares step_shares(const StepProblem& problem);
 
 /// The speed of each replica.

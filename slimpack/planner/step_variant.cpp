@@ -20,9 +20,34 @@ constexpr int kMostExactPacks = 8;
 constexpr int kGlance = 3;
 constexpr int kLongGlance = 8;
 
-void advance(const SearchRequest& request, UnitSearch& search) {
-  report_progress(request);
-  search.advance();
+/// Looks at the next candidate that has a chance.
+void explore_or_refine(UnitSearch& search) {
+  if (!explore(search.problem, search.known)) refine(search.problem, search.known);
+}
+
+/// Looks at the next candidate that has a chance, or puts the next one on the ladder.
+void advance(UnitSearch& search) {
+  search.problem.request.progress();
+  if (search.known.explored())
+    climb(search.problem, search.known);
+  else
+    explore_or_refine(search);
+}
+
+bool exhausted(const UnitSearch& search) {
+  return exhausted(search.problem, search.known);
+}
+
+std::unique_ptr<UnitSearch> begun(const SearchRequest& request, const Unit& unit,
+                                  const std::vector<Candidate>& hints) {
+  UnitProblem problem = unit_problem(request, unit, hints);
+  UnitKnown known = nothing_known(problem);
+  return std::make_unique<UnitSearch>(UnitSearch{std::move(problem), std::move(known)});
+}
+
+/// Looks at candidates until one fits, or none is left.
+void search_until_fits(UnitSearch& search) {
+  while (!search.best() && !exhausted(search)) advance(search);
 }
 
 /// Always the slowest unit goes on, until it is exhausted or enough has been looked at: in the
@@ -32,38 +57,38 @@ void advance_slowest(const SearchRequest& request, const Variant& variant) {
                       static_cast<std::int64_t>(variant.units.size() - 1);
   for (;;) {
     UnitSearch& search = slowest(variant);
-    if (search.exhausted() || out_of_time(request.depth)) return;
+    if (exhausted(search) || out_of_time(request.depth)) return;
     const bool heaviest = &search == variant.searches.front().get();
     // A search that has found nothing that fits has to look at all its candidates.
     if (!heaviest && search.best() && --left < 0) return;
-    advance(request, search);
+    advance(search);
   }
 }
 
 void search_units(const SearchRequest& request, Variant& variant) {
-  const Candidate usual = variant.searches.front()->favourite();
-  const Candidate hint = hint_of(*variant.searches.front());
-  const std::optional<Nanos> enough =
-      variant.searches.front()->best() ? std::optional(variant.searches.front()->best()->makespan)
-                                       : std::nullopt;
-  const auto begun = [&](std::size_t u, const auto& first) {
-    auto search = std::make_unique<UnitSearch>(request, variant.units[u], std::vector{first});
-    if (enough) search->glance(*enough);
-    if (!search->best()) search->advance();
+  const UnitSearch& heaviest = *variant.searches.front();
+  const Candidate usual = heaviest.known.favourite();
+  const Candidate hint = hint_of(heaviest);
+  const bool limited = heaviest.best().has_value();
+  const Nanos enough = makespan_of(heaviest);
+  const auto glanced_at = [&](std::size_t u, const Candidate& first) {
+    auto search = begun(request, variant.units[u], {first});
+    if (limited) glance(search->problem, search->known, enough);
+    if (!search->best()) explore_or_refine(*search);
     return search;
   };
   variant.searches.resize(variant.units.size());
   for_each_index(variant.units.size() - 1, request.threads,
-                 [&](std::size_t i) { variant.searches[i + 1] = begun(i + 1, hint); });
-  report_progress(request);
+                 [&](std::size_t i) { variant.searches[i + 1] = glanced_at(i + 1, hint); });
+  request.progress();
   advance_slowest(request, variant);
   if (slowest(variant).best() || hint == usual) return;
   // The hint came from a candidate that fits this cap. The refusal of a lower cap, under which
   // nothing fitted, looked at what the usual hint leads to, and promised that it fits.
   for (std::size_t u = 1; u < variant.units.size() && !out_of_time(request.depth); ++u) {
     auto& search = variant.searches[u];
-    while (!search->best() && !search->exhausted()) advance(request, *search);
-    if (!search->best()) search = begun(u, usual);
+    search_until_fits(*search);
+    if (!search->best()) search = glanced_at(u, usual);
   }
   advance_slowest(request, variant);
 }
@@ -78,9 +103,9 @@ void consider_exact(const SearchRequest& request, Variant& variant) {
     for (const int wanted : {ranks, 2 * ranks}) {
       if (out_of_time(request.depth)) return;
       const int packs = std::clamp(wanted, 2, kMostExactPacks);
-      if (auto exact = exact_packs(request, search.unit(), packs,
+      if (auto exact = exact_packs(request, search.problem.unit, packs,
                                    exact_limits(request, request.depth.exact.gap)))
-        search.consider_extra(*std::move(exact));
+        rate_packs(search.problem, search.known, *std::move(exact));
       if (packs == kMostExactPacks) break;
     }
   }
@@ -91,22 +116,22 @@ void consider_exact(const SearchRequest& request, Variant& variant) {
 Variant begun(const SearchRequest& request, const Assignment& assignment,
               const std::vector<Candidate>& hints) {
   Variant variant{units_of(request.problem.lengths, assignment), {}};
-  variant.searches.push_back(std::make_unique<UnitSearch>(request, variant.units.front(), hints));
-  advance(request, *variant.searches.back());
+  variant.searches.push_back(begun(request, variant.units.front(), hints));
+  advance(*variant.searches.back());
   return variant;
 }
 
 void explore_heaviest(const SearchRequest& request, const Variant& variant) {
   UnitSearch& search = *variant.searches.front();
-  while (!search.explored() && !out_of_time(request.depth)) advance(request, search);
+  while (!search.known.explored() && !out_of_time(request.depth)) advance(search);
 }
 
 void glance_at(const SearchRequest& request, const Variant& variant, bool found) {
   UnitSearch& search = *variant.searches.front();
   const auto looks = [&] { return found || search.best() ? kGlance : kLongGlance; };
   for (int seen = 1; seen < looks(); ++seen) {
-    if (search.explored() || out_of_time(request.depth)) return;
-    advance(request, search);
+    if (search.known.explored() || out_of_time(request.depth)) return;
+    advance(search);
   }
 }
 
@@ -121,7 +146,7 @@ UnitSearch& slowest(const Variant& variant) {
 }
 
 const Candidate& hint_of(const UnitSearch& search) {
-  return search.best() ? search.best()->candidate : search.favourite();
+  return search.best() ? search.best()->candidate : search.known.favourite();
 }
 
 bool rates_exact(const SearchRequest& request) {
@@ -131,19 +156,19 @@ bool rates_exact(const SearchRequest& request) {
 void search_variant(const SearchRequest& request, Variant& variant) {
   explore_heaviest(request, variant);
   if (!request.wants_need) {
-    UnitSearch& heaviest = *variant.searches.front();
-    while (!heaviest.best() && !heaviest.exhausted()) advance(request, heaviest);
-    if (!heaviest.best()) return;
+    search_until_fits(*variant.searches.front());
+    if (!variant.searches.front()->best()) return;
   }
   search_units(request, variant);
   if (rates_exact(request)) consider_exact(request, variant);
 }
 
-RankNeed least_need(const SearchRequest& request, const Variant& variant) {
+RankNeed least_need(const Variant& variant) {
   RankNeed most;
   for (const auto& search : variant.searches) {
-    while (!search->best() && !search->exhausted()) advance(request, *search);
-    if (!search->best() && search->least_need().bytes > most.bytes) most = search->least_need();
+    search_until_fits(*search);
+    if (!search->best() && search->known.least_need->bytes > most.bytes)
+      most = *search->known.least_need;
   }
   return most;
 }

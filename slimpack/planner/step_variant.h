@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -13,6 +14,14 @@
 
 namespace slimpack {
 
+/// A unit, and what is known of it so far.
+struct UnitSearch {
+  UnitProblem problem;
+  UnitKnown known;
+
+  [[nodiscard]] const std::optional<RatedUnit>& best() const { return known.best; }
+};
+
 /// Units, the heaviest first, with their searches.
 struct Variant {
   std::vector<Unit> units;
@@ -20,7 +29,7 @@ struct Variant {
 };
 
 /// The variant of an assignment, with its heaviest unit begun. Keeps a reference to the
-/// request.problem. `hints`: candidates to begin with.
+/// request. `hints`: candidates to begin with.
 [[nodiscard]] Variant begun(const SearchRequest& request, const Assignment& assignment,
                             const std::vector<Candidate>& hints = {});
 
@@ -46,7 +55,7 @@ void search_variant(const SearchRequest& request, Variant& variant);
 
 /// Looks at units that do not fit to the end; the least memory of those that still do not, 0 if
 /// all do.
-[[nodiscard]] RankNeed least_need(const SearchRequest& request, const Variant& variant);
+[[nodiscard]] RankNeed least_need(const Variant& variant);
 
 /// Whether exact answers are rated.
 [[nodiscard]] bool rates_exact(const SearchRequest& request);

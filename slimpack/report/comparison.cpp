@@ -118,7 +118,7 @@ void compare_ours(ComparedPlanner& out, std::span<const Job> jobs, const Sequenc
                   const Choices& choices, const Costs& cost, const std::function<void()>& tick) {
   std::optional<Bytes> needed;
   for (const Job& job : jobs) {
-    const PlanOutcome outcome = plan_step(job, lengths, choices, cost, tick);
+    const PlanOutcome outcome = plan_step({job, lengths, choices, cost}, tick);
     if (outcome.step)
       keep_better(out, *outcome.step, job, cost);
     else
@@ -133,7 +133,7 @@ void tune(ComparedPlanner& out, const Baseline& baseline, std::span<const Job> j
           const SequenceLengths& lengths, const Choices& choices, const Costs& cost,
           const std::function<void()>& tick) {
   for (const Job& job : jobs) {
-    const TunedStep tuned = tuned_baseline(baseline, job, lengths, choices, cost, tick);
+    const TunedStep tuned = tuned_baseline(baseline, {job, lengths, choices, cost}, tick);
     if (!keep_better(out, tuned.step, job, cost)) continue;
     out.tuning = describe(tuned.tuning);
     if (job.layout.placement.stages_per_rank() > 1)
@@ -148,11 +148,11 @@ void compare_baseline(ComparedPlanner& out, const Baseline& baseline, std::span<
                       const std::function<void()>& tick) {
   const Job single = on_single_stages(jobs.front(), lengths, cost);
   std::vector<Job> tried{single};
-  const auto runs = [&](const Job& job) { return baseline.runs(job.layout.placement); };
-  if (baseline.interleaves && std::ranges::all_of(jobs, runs))
+  const auto runs = [&](const Job& job) { return baseline.traits.runs(job.layout.placement); };
+  if (baseline.traits.interleaves && std::ranges::all_of(jobs, runs))
     tried.assign(jobs.begin(), jobs.end());
   tune(out, baseline, tried, lengths, choices, cost, tick);
-  const RatedPlan published = baseline_step(baseline, single, lengths, choices, cost);
+  const RatedPlan published = baseline_step(baseline, {single, lengths, choices, cost});
   out.published_peak = step_need(published, cost).bytes;
   if (keep_better(out, published, single, cost)) out.tuning = describe(Tuning{});
   const bool none_fits = !fits(out, single.memory_cap);
@@ -224,7 +224,7 @@ ComparedPlanner compared(const std::string& planner, std::span<const Job> jobs,
 
 RatedPlan published_step(const Baseline& baseline, const Job& job, const SequenceLengths& lengths,
                          const Choices& choices, const Costs& cost) {
-  return baseline_step(baseline, on_single_stages(job, lengths, cost), lengths, choices, cost);
+  return baseline_step(baseline, {on_single_stages(job, lengths, cost), lengths, choices, cost});
 }
 
 std::string costs_text(const Costs& cost) {

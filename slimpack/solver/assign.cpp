@@ -77,9 +77,11 @@ void sort_merged(const SequenceLengths& lengths, std::vector<MergedSequence>& me
 }
 
 /// Merges a sequence of the heaviest of the 2^k replicas from `first` on. False: none is worth it.
-bool level_group(const SequenceLengths& lengths, std::span<const double> speed,
-                 std::span<const PackCost> groups, std::size_t first, std::size_t k, double least,
+bool level_group(const AssignProblem& problem, std::size_t first, std::size_t k, double least,
                  Assignment& assignment) {
+  const auto load_on = [&](std::size_t size, SequenceId q) {
+    return problem.groups[size](whole(problem.lengths, q));
+  };
   std::vector<double>& load = assignment.load;
   const auto group = load.begin() + static_cast<std::ptrdiff_t>(first);
   const auto count = std::ptrdiff_t{1} << k;
@@ -90,8 +92,8 @@ bool level_group(const SequenceLengths& lengths, std::span<const double> speed,
   const auto highest = [&](SequenceId q) {
     double most = 0;
     for (std::size_t r = first; r < end; ++r) {
-      const double own = r == heavy ? groups.front()(whole(lengths, q)) : 0;
-      most = std::max(most, load[r] + (groups[k](whole(lengths, q)) - own) / speed[r]);
+      const double own = r == heavy ? load_on(0, q) : 0;
+      most = std::max(most, load[r] + (load_on(k, q) - own) / problem.speed[r]);
     }
     return most;
   };
@@ -101,21 +103,24 @@ bool level_group(const SequenceLengths& lengths, std::span<const double> speed,
   const SequenceId q = *best;
   own.erase(best);
   assignment.merged.push_back({q, ReplicaId(first), static_cast<std::int32_t>(count)});
-  load[heavy] -= groups.front()(whole(lengths, q)) / speed[heavy];
-  for (std::size_t r = first; r < end; ++r) load[r] += groups[k](whole(lengths, q)) / speed[r];
+  load[heavy] -= load_on(0, q) / problem.speed[heavy];
+  for (std::size_t r = first; r < end; ++r) load[r] += load_on(k, q) / problem.speed[r];
   return true;
 }
 
 /// Makes the assignments of one step.
 class Assigning {
  public:
-  Assigning(const SequenceLengths& lengths, std::span<const double> speed,
-            std::span<const PackCost> groups)
-      : lengths_(lengths), speed_(speed), groups_(groups), order_(all_sequences(lengths)) {
+  explicit Assigning(const AssignProblem& problem)
+      : lengths_(problem.lengths),
+        speed_(problem.speed),
+        groups_(problem.groups),
+        order_(all_sequences(problem.lengths)) {
+    const auto& [lengths, speed, groups] = problem;
     SLIMPACK_CHECK(!speed.empty() && !groups.empty());
     SLIMPACK_CHECK((std::size_t{1} << (groups.size() - 1)) <= speed.size());
     std::ranges::stable_sort(order_, std::greater<>(),
-                             [&](SequenceId q) { return lengths[q.index()]; });
+                             [&](SequenceId q) { return lengths_[q.index()]; });
     work_.reserve(order_.size());
     for (const SequenceId q : order_) work_.push_back(groups.front()(whole(lengths, q)));
     least_ = std::accumulate(work_.begin(), work_.end(), 0.0) /
@@ -185,29 +190,26 @@ class Assigning {
 
 }  // namespace
 
-Assignment levelled(const SequenceLengths& lengths, std::span<const double> speed,
-                    std::span<const PackCost> groups, Assignment assignment, double least) {
-  for (std::size_t k = 1; k < groups.size(); ++k) {
+Assignment levelled(const AssignProblem& problem, Assignment assignment, double least) {
+  for (std::size_t k = 1; k < problem.groups.size(); ++k) {
     const std::size_t count = std::size_t{1} << k;
-    for (std::size_t first = 0; first + count <= speed.size(); first += count)
-      while (level_group(lengths, speed, groups, first, k, least, assignment)) continue;
+    for (std::size_t first = 0; first + count <= problem.speed.size(); first += count)
+      while (level_group(problem, first, k, least, assignment)) continue;
   }
-  sort_merged(lengths, assignment.merged);
+  sort_merged(problem.lengths, assignment.merged);
   return assignment;
 }
 
-Assignment assign(const SequenceLengths& lengths, std::span<const double> speed,
-                  std::span<const PackCost> groups, double merge_above,
+Assignment assign(const AssignProblem& problem, double merge_above,
                   const std::optional<milp::SolveLimits>& exact) {
-  const Assigning assigning(lengths, speed, groups);
+  const Assigning assigning(problem);
   return assigning.around(assigning.merged(merge_above, Otherwise::kLightest), exact);
 }
 
-std::vector<Assignment> assignments(const SequenceLengths& lengths, std::span<const double> speed,
-                                    std::span<const PackCost> groups,
+std::vector<Assignment> assignments(const AssignProblem& problem,
                                     std::span<const double> merge_above) {
   SLIMPACK_CHECK(std::ranges::is_sorted(merge_above, std::greater<>()));
-  const Assigning assigning(lengths, speed, groups);
+  const Assigning assigning(problem);
   std::vector<Assignment> out;
   std::set<std::vector<std::int32_t>> seen;  // sizes of groups, which say all
   for (const double above : merge_above)

@@ -31,8 +31,15 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
-/// `speed`: by replica. `groups`: entry k is the cost of a sequence, forward and backward, to each
-/// of 2^k replicas that run it together, at speed 1; it does not fall with the length.
+/// Sequences and the replicas that share them. Keeps references.
+struct AssignProblem {
+  const SequenceLengths& lengths;
+  std::span<const double> speed;  ///< by replica
+  /// Entry k is the cost of a sequence, forward and backward, to each of 2^k replicas that run it
+  /// together, at speed 1; it does not fall with the length.
+  std::span<const PackCost> groups;
+};
+
 /// 1. A sequence is merged on the smallest group whose replicas it gives no more than `merge_above`
 ///    times the least load: the mean, or what the longest gives to each replica of the group that
 ///    it loads least, if that is more. Where no group is large enough for a sequence, it takes the
@@ -42,25 +49,21 @@ struct Assignment {
 ///    there as far as these limits, if nothing is merged and the problem is not too large.
 /// REQUIRES: at least one replica; at least one group; none larger than the number of replicas.
 /// Cost: as balance.
-[[nodiscard]] Assignment assign(const SequenceLengths& lengths, std::span<const double> speed,
-                                std::span<const PackCost> groups, double merge_above,
+[[nodiscard]] Assignment assign(const AssignProblem& problem, double merge_above,
                                 const std::optional<milp::SolveLimits>& exact = std::nullopt);
 
 /// The assignments of several thresholds, each once; and those in which sequences take the largest
 /// group where none is large enough: they need least memory there. REQUIRES: as assign; thresholds
 /// fall.
 /// Cost: of each assignment that differs, as balance; the lengths are sorted once.
-[[nodiscard]] std::vector<Assignment> assignments(const SequenceLengths& lengths,
-                                                  std::span<const double> speed,
-                                                  std::span<const PackCost> groups,
+[[nodiscard]] std::vector<Assignment> assignments(const AssignProblem& problem,
                                                   std::span<const double> merge_above);
 
 /// Few long sequences cannot be balanced whole. Group by group, smallest groups first, this merges
 /// the sequence of the heaviest replica that leaves the group lightest, as long as the merge takes
-/// at least the share `least` of that replica's load off the highest load. `speed` and `groups` are
-/// those of assign. Cost: O(sequences · groups · group size / least).
-[[nodiscard]] Assignment levelled(const SequenceLengths& lengths, std::span<const double> speed,
-                                  std::span<const PackCost> groups, Assignment assignment,
+/// at least the share `least` of that replica's load off the highest load. Cost: O(sequences ·
+/// groups · group size / least).
+[[nodiscard]] Assignment levelled(const AssignProblem& problem, Assignment assignment,
                                   double least);
 
 }  // namespace slimpack

@@ -29,17 +29,19 @@ double alone(const PackCost& cost, const Slice& slice) {
 
 }  // namespace
 
-BoundTimes::BoundTimes(const StageTable& table, const SequenceLengths& lengths,
-                       const CutLimits& limits)
-    : table_(table), limits_(limits), head_(limits.granularity), tail_(limits.granularity) {
-  for (const Tokens length : lengths) {
+BoundTimes::BoundTimes(const BoundProblem& problem)
+    : table_(problem.table),
+      limits_(problem.limits),
+      head_(limits_.granularity),
+      tail_(limits_.granularity) {
+  for (const Tokens length : problem.lengths) {
     head_ = std::min(head_, shortest_head(length, limits_.granularity));
     tail_ = std::min(tail_, shortest_tail(length, limits_.granularity));
   }
   for (std::int32_t r = 0; r < ranks(); ++r) fastest_.push_back(std::ranges::max(speed_on(r)));
   for (std::int32_t s = 0; s < stages(); ++s) {
     const double fastest =
-        fastest_[static_cast<std::size_t>(table.layout().placement.rank_of(StageId(s)))];
+        fastest_[static_cast<std::size_t>(table_.layout().placement.rank_of(StageId(s)))];
     for (const Pass pass : kPasses) {
       auto& costs = fastest_cost_.emplace_back();
       for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)

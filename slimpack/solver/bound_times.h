@@ -18,7 +18,7 @@ namespace slimpack {
 class BoundTimes {
  public:
   /// Keeps a reference to the table. REQUIRES: at least one sequence.
-  BoundTimes(const StageTable& table, const SequenceLengths& lengths, const CutLimits& limits);
+  explicit BoundTimes(const BoundProblem& problem);
 
   [[nodiscard]] std::int32_t ranks() const { return table_.layout().ranks(); }
   /// The times that a sequence passes from one stage to the next.

@@ -19,9 +19,8 @@ double time_of(const StageTable& table, std::int32_t rank, const WholeSequences&
 
 }  // namespace
 
-MemoryFit::MemoryFit(const StageTable& table, const SequenceLengths& lengths,
-                     const CutLimits& limits)
-    : cap_(std::numeric_limits<double>::infinity()) {
+MemoryFit::MemoryFit(const BoundProblem& problem) : cap_(std::numeric_limits<double>::infinity()) {
+  const auto& [table, lengths, limits] = problem;
   if (!limits.memory_cap || !table.abilities().keeps_by_token) return;
   cap_ = static_cast<double>(limits.memory_cap->count());
   const WholeSequences sequences(lengths);

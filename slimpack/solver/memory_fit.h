@@ -17,7 +17,7 @@ class MemoryFit {
  public:
   /// Without a cap everything fits, and where policies do not say what a token keeps
   /// (Abilities::keeps_by_token).
-  MemoryFit(const StageTable& table, const SequenceLengths& lengths, const CutLimits& limits);
+  explicit MemoryFit(const BoundProblem& problem);
 
   /// Whether 2^k replicas can hold a sequence, on every rank, with the policies that keep least.
   [[nodiscard]] bool holds(Tokens length, std::size_t k) const;

@@ -26,11 +26,12 @@ double sum(const std::vector<double>& values) {
 class Bound {
  public:
   /// Keeps a reference to the table.
-  Bound(const StageTable& table, const SequenceLengths& lengths, const CutLimits& limits)
-      : longest_first_(lengths),
-        memory_(table, lengths, limits),
-        times_(table, lengths, limits),
-        roundings_((table.splits_backward() ? 2 : 1) + (limits.exchange_context ? 1 : 0)) {
+  explicit Bound(const BoundProblem& problem)
+      : longest_first_(problem.lengths),
+        memory_(problem),
+        times_(problem),
+        roundings_((problem.table.splits_backward() ? 2 : 1) +
+                   (problem.limits.exchange_context ? 1 : 0)) {
     std::ranges::sort(longest_first_, std::greater<>());
   }
 
@@ -172,17 +173,17 @@ class Bound {
 /// An upper bound of the last action of the first stage, in nanoseconds at speed 1, whatever the
 /// layers compute again: an action with slices of all sequences, each with the tokens and the
 /// prefix of the whole one.
-double longest_last_action(const StageTable& table, const SequenceLengths& lengths,
-                           const CutLimits& limits) {
+double longest_last_action(const BoundProblem& problem) {
+  const StageTable& table = problem.table;
   const StageId first(std::int32_t{0});
   PackCost dearest;
   for (const Recompute recompute : table.abilities().recomputations) {
     const StageTable recomputing = table.recomputing(recompute);
-    for (std::int32_t group = 1; group <= limits.most_merged; group *= 2)
+    for (std::int32_t group = 1; group <= problem.limits.most_merged; group *= 2)
       dearest = larger_terms(dearest, recomputing.stage(first, Pass::kBackward, group));
   }
   double time = dearest.per_pack;
-  for (const Tokens length : lengths)
+  for (const Tokens length : problem.lengths)
     time += dearest({SequenceId(), Tokens(0), length}) +
             (dearest.per_prefix_token + dearest.per_window_prefix) *
                 static_cast<double>(length.count());
@@ -190,14 +191,12 @@ double longest_last_action(const StageTable& table, const SequenceLengths& lengt
 }
 
 /// The least of the first stage's reduction that the last action there leaves, in any plan.
-double least_reduction(const StageTable& table, const SequenceLengths& lengths,
-                       const CutLimits& limits) {
+double least_reduction(const BoundProblem& problem) {
   constexpr double kRoundedTime = 1;  // of the action's time
   double slowest = 1;
-  for (const auto& replica : table.replication().speed)
+  for (const auto& replica : problem.table.replication().speed)
     slowest = std::min(slowest, replica.front());
-  return table.least_reduction(longest_last_action(table, lengths, limits) / slowest +
-                               kRoundedTime);
+  return problem.table.least_reduction(longest_last_action(problem) / slowest + kRoundedTime);
 }
 
 /// The least share of its attention that a rank keeps. The share that it gives away runs at the
@@ -214,25 +213,25 @@ double kept_share(const Replication& replication) {
 
 }  // namespace
 
-Nanos step_actions_bound(const StageTable& table, const SequenceLengths& lengths,
-                         const CutLimits& limits) {
-  const Bound whole(table, lengths, limits);
-  if (!limits.exchange_context) return whole.run();
-  const StageTable kept_table = table.with_attention(kept_share(table.replication()));
-  const Bound kept(kept_table, lengths, limits);
+Nanos step_actions_bound(const BoundProblem& problem) {
+  const Bound whole(problem);
+  if (!problem.limits.exchange_context) return whole.run();
+  const StageTable kept_table =
+      problem.table.with_attention(kept_share(problem.table.replication()));
+  const Bound kept({kept_table, problem.lengths, problem.limits});
   return std::max(kept.run(), kept.without_rounding(whole.shared_by_ranks()));
 }
 
-Nanos step_lower_bound(const StageTable& table, const SequenceLengths& lengths,
-                       const CutLimits& limits) {
+Nanos step_lower_bound(const BoundProblem& problem) {
+  const StageTable& table = problem.table;
   const TaskTimes ends = table.at_speed_1().times({});
   const Nanos step_end = *std::max_element(ends.step_end.begin(), ends.step_end.end());
   double speed = 1;
   for (const auto& replica : table.replication().speed)
     speed = std::max(speed, *std::max_element(replica.begin(), replica.end()));
-  const double reduce = least_reduction(table, lengths, limits);
+  const double reduce = least_reduction(problem);
   const auto rest = (reduce + static_cast<double>(step_end.count())) / speed;
-  return step_actions_bound(table, lengths, limits) + Nanos(static_cast<std::int64_t>(rest));
+  return step_actions_bound(problem) + Nanos(static_cast<std::int64_t>(rest));
 }
 
 }  // namespace slimpack

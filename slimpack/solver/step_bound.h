@@ -23,6 +23,13 @@ struct CutLimits {
   std::optional<Bytes> memory_cap = std::nullopt;  ///< activations of a rank
 };
 
+/// A step to bound. Keeps references.
+struct BoundProblem {
+  const StageTable& table;
+  const SequenceLengths& lengths;
+  const CutLimits& limits;
+};
+
 /// The greatest of three bounds on every plan within the limits, whatever memory the ranks have,
 /// plus the reduction of the first stage and the longest optimizer step. Only the last slice of a
 /// sequence may be shorter than the granularity.
@@ -40,11 +47,9 @@ struct CutLimits {
 /// Weight gradients may be put off where the costs know them. On all stages but the first they then
 /// delay neither a way back nor a chain.
 /// REQUIRES: at least one sequence. Cost: O(sequences · stages).
-[[nodiscard]] Nanos step_lower_bound(const StageTable& table, const SequenceLengths& lengths,
-                                     const CutLimits& limits);
+[[nodiscard]] Nanos step_lower_bound(const BoundProblem& problem);
 
 /// The bound without reduction and optimizer: until the last action ends.
-[[nodiscard]] Nanos step_actions_bound(const StageTable& table, const SequenceLengths& lengths,
-                                       const CutLimits& limits);
+[[nodiscard]] Nanos step_actions_bound(const BoundProblem& problem);
 
 }  // namespace slimpack

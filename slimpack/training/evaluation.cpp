@@ -19,8 +19,8 @@ Evaluation::Evaluation(const RunConfig& config, const Decoder& shape, const Step
   for (auto& batch : in_batches(sequences, config.data.step_tokens)) {
     const std::int64_t targets = reader_.read(batch).targets;
     targets_ += targets;
-    RatedPlan planned = plan_together(agreement, planner, batch, targets, "evaluation",
-                                      &StepPlanner::plan_evaluation);
+    RunnablePlan planned = plan_together(agreement, planner, batch, targets, "evaluation",
+                                         &StepPlanner::plan_evaluation);
     batches_.push_back({std::move(batch), std::move(planned)});
   }
   if (targets_ == 0)

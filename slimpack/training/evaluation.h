@@ -33,7 +33,7 @@ class Evaluation {
  private:
   struct Batch {
     std::vector<DocumentSequence> sequences;
-    RatedPlan planned;
+    RunnablePlan planned;
   };
 
   DocumentReader reader_;

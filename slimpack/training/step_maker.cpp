@@ -14,12 +14,12 @@ namespace {
 using Kind = ProcessMessage::Kind;
 
 /// The plan in a message of the first process.
-RatedPlan received(std::string_view message, const StepPlanner& planner,
-                   std::span<const DocumentSequence> sequences, std::string_view what) try {
+RunnablePlan received(std::string_view message, const StepPlanner& planner,
+                      std::span<const DocumentSequence> sequences, std::string_view what) try {
   const std::string origin = fmt::format("{}: the plan of rank 0", what);
   HandedPlan handed = plan_from_message(message, origin);
   planner.require_of_this_run(handed.plan, lengths_of(sequences), origin);
-  RatedPlan planned;
+  RunnablePlan planned;
   planned.plan = std::move(handed.plan);
   planned.lowered = std::move(handed.lowered);
   return planned;
@@ -29,18 +29,18 @@ RatedPlan received(std::string_view message, const StepPlanner& planner,
 
 }  // namespace
 
-RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
-                        std::span<const DocumentSequence> sequences, std::int64_t targets,
-                        std::string_view what, const MakePlan& make) {
+RunnablePlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
+                           std::span<const DocumentSequence> sequences, std::int64_t targets,
+                           std::string_view what, const MakePlan& make) {
   const auto plan = [&] { return make(planner, lengths_of(sequences)); };
   if (agreement.alone()) return plan();
-  std::future<RatedPlan> making;
+  std::future<RunnablePlan> making;
   if (agreement.first())
     making = started("planning", [&] { return std::async(std::launch::async, plan); });
   const auto ready = [&](std::chrono::milliseconds wait) {
     return !making.valid() || making.wait_for(wait) == std::future_status::ready;
   };
-  RatedPlan planned;
+  RunnablePlan planned;
   const std::optional<std::string> message = agreement.agree(what, ready, [&] {
     ProcessMessage own{Kind::kReady, checksum_of_documents(sequences, targets), ""};
     if (making.valid()) {
@@ -107,7 +107,7 @@ std::optional<ReadyStep> StepMaker::take(std::string_view what,
 
 ReadyStep StepMaker::again(StepBatch batch, PlannerKind kind) const {
   const Nanos start = monotonic_now();
-  RatedPlan planned =
+  RunnablePlan planned =
       plan_together(agreement_, planner_, batch.sequences, batch.tokens.targets, "last step again",
                     [kind, this](const StepPlanner& planner, const SequenceLengths& lengths) {
                       return planner.plan(lengths, kind, speeds_);

@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "slimpack/data/sequences.h"
-#include "slimpack/planner/plan_ahead.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/training/document_stream.h"
 #include "slimpack/training/job_agreement.h"
+#include "slimpack/training/plan_ahead.h"
 #include "slimpack/training/step_planner.h"
 
 namespace slimpack {
@@ -27,23 +27,23 @@ class HandoverFailed : public std::runtime_error {
 };
 
 /// Makes a plan for sequences of these lengths with this planner.
-using MakePlan = std::function<RatedPlan(const StepPlanner&, const SequenceLengths&)>;
+using MakePlan = std::function<RunnablePlan(const StepPlanner&, const SequenceLengths&)>;
 
 /// The plan that `make` makes for these sequences. Only the first process runs `make`; the others
 /// get its plan and lowered schedules, and no other field. If `make` throws, all processes throw.
 /// Throws InvalidInput if another process has other sequences or another number of targets; throws
 /// HandoverFailed. Messages begin with `what`, such as "step 3".
-[[nodiscard]] RatedPlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
-                                      std::span<const DocumentSequence> sequences,
-                                      std::int64_t targets, std::string_view what,
-                                      const MakePlan& make);
+[[nodiscard]] RunnablePlan plan_together(const JobAgreement& agreement, const StepPlanner& planner,
+                                         std::span<const DocumentSequence> sequences,
+                                         std::int64_t targets, std::string_view what,
+                                         const MakePlan& make);
 
 /// A step that is ready to run.
 struct ReadyStep {
   StepBatch batch;
-  RatedPlan planned;    ///< only plan and lowered, except in the first process
-  Nanos planning_time;  ///< 0 if this process did not plan
-  Nanos waited;         ///< training waited so long for the plan
+  RunnablePlan planned;  ///< only plan and lowered, except in the first process
+  Nanos planning_time;   ///< 0 if this process did not plan
+  Nanos waited;          ///< training waited so long for the plan
 };
 
 /// Draws and plans one step ahead, on its own thread. Processes other than the first only draw;

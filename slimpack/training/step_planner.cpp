@@ -19,15 +19,15 @@ PlanLimits StepPlanner::limits() const {
   return limits_of(configured_job(config_, cost_, layout_), configured_choices(config_, cost_));
 }
 
-RatedPlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner,
-                            const RankSpeeds& speeds) const {
+RunnablePlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner,
+                               const RankSpeeds& speeds) const {
   Choices choices = configured_choices(config_, cost_);
   choices.planner = planner;
   choices.search = search_;
   return checked(lengths, choices, speeds);
 }
 
-RatedPlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
+RunnablePlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
   Choices choices = configured_choices(config_, cost_);
   choices.backward = BackwardKind::kWhole;
   choices.solver = SolverKind::kFluid;
@@ -49,13 +49,13 @@ void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLength
         origin, wrong);
 }
 
-RatedPlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& choices,
-                               const RankSpeeds& speeds) const {
+RunnablePlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& choices,
+                                  const RankSpeeds& speeds) const {
   Job job = configured_job(config_, cost_, layout_);
   if (!speeds.empty()) job.speed = speeds;
-  PlanOutcome outcome = plan_step(job, lengths, choices, cost_, progress_);
+  PlanOutcome outcome = plan_step({job, lengths, choices, cost_}, progress_);
   if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
-  RatedPlan planned = *std::move(outcome.step);
+  RunnablePlan planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");
   const auto errors = check_lowered(planned.plan, planned.lowered);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());

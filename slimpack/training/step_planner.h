@@ -27,10 +27,10 @@ class StepPlanner {
   [[nodiscard]] PlanLimits limits() const;  ///< that plans keep to
 
   /// `speeds`: of the ranks; empty = as the configuration has them.
-  [[nodiscard]] RatedPlan plan(const SequenceLengths& lengths, PlannerKind planner,
-                               const RankSpeeds& speeds = {}) const;
+  [[nodiscard]] RunnablePlan plan(const SequenceLengths& lengths, PlannerKind planner,
+                                  const RankSpeeds& speeds = {}) const;
   /// Only the forward passes of this plan run, so it takes a quick plan instead of the best.
-  [[nodiscard]] RatedPlan plan_evaluation(const SequenceLengths& lengths) const;
+  [[nodiscard]] RunnablePlan plan_evaluation(const SequenceLengths& lengths) const;
 
   /// Checks a plan of another process: throws InvalidInput naming `origin` unless it has these
   /// lengths and this run's stages and replicas.
@@ -38,8 +38,8 @@ class StepPlanner {
                            std::string_view origin) const;
 
  private:
-  [[nodiscard]] RatedPlan checked(const SequenceLengths& lengths, const Choices& choices,
-                                  const RankSpeeds& speeds) const;
+  [[nodiscard]] RunnablePlan checked(const SequenceLengths& lengths, const Choices& choices,
+                                     const RankSpeeds& speeds) const;
 
   RunConfig config_;
   Costs cost_;

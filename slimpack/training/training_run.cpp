@@ -17,7 +17,7 @@
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/parameters/optimizer.h"
-#include "slimpack/planner/rank_speeds.h"
+#include "slimpack/planner/speed_tracker.h"
 #include "slimpack/training/document_stream.h"
 
 namespace slimpack {
@@ -230,7 +230,7 @@ RankSpeeds TrainingRun::followed_speeds() const {
 
 void TrainingRun::watch(const CompletedStep& done) {
   if (!agreement_.first()) return;
-  const RatedPlan& planned = done.ready.planned;
+  const RunnablePlan& planned = done.ready.planned;
   const Timeline& timeline = done.result.timeline;
   const auto measured = [&] { return measured_speeds(planned, cost(), timeline); };
   if (const auto drift = drift_.add(planned.prediction.makespan, metrics_of(timeline).makespan,

@@ -8,7 +8,6 @@
 
 #include "slimpack/base/random.h"
 #include "slimpack/baselines/makers.h"
-#include "slimpack/baselines/pack_orders.h"
 #include "tests/baselines/cases.h"
 #include "tests/support/bound_costs.h"
 

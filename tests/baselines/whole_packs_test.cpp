@@ -7,7 +7,6 @@
 #include "slimpack/baselines/karmarkar_karp.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
-#include "slimpack/baselines/step_builder.h"
 #include "tests/baselines/cases.h"
 #include "tests/support/bound_costs.h"
 #include "tests/support/expect_error.h"
@@ -101,7 +100,8 @@ RC_GTEST_PROP(Balanced, HasTheFewestMicroBatchesThatFitAsManyOnEveryReplica, ())
   const Tokens context(60);
   const auto replicas = *rc::gen::inRange<std::int32_t>(1, 4);
   const BaselinePlan made = made_by("balanced", job_of(layout, replicas, context), lengths, cost);
-  const std::vector<std::int64_t> costs = sequence_costs(stage_table(cost, layout), lengths);
+  const std::vector<std::int64_t> costs =
+      sequence_costs(testing::input_of(job_of(layout, replicas, context), lengths, cost));
   std::size_t count = 0;
   for (const ReplicaPlan& replica : made.plan.replicas)
     count = std::max(count, replica.packs.forward.size());

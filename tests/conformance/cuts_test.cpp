@@ -189,7 +189,8 @@ std::vector<Cutter> cutters() {
        .cut =
            [](const CutProblem& p) {
              const Choices choices{.granularity = p.grid};
-             const StepProblem step = paced({stage_table(p.cost, p.layout), p.lengths, choices});
+             const StepProblem step =
+                 step_problem(stage_table(p.cost, p.layout), p.lengths, choices);
              const SearchRequest request{step, {.exact = {.nodes = 100, .size = 1000}}};
              return exact_packs(request, unit_of(p), p.packs, {}).value();
            },

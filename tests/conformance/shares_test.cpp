@@ -72,7 +72,7 @@ Shares assigned(const BalanceProblem& problem, std::optional<milp::SolveLimits> 
   for (const double work : problem.work) lengths.emplace_back(static_cast<std::int64_t>(work));
   std::vector<double> speed;
   for (const BalanceReplica& replica : problem.replicas) speed.push_back(replica.speed);
-  const Assignment assignment = assign(lengths, speed, std::vector<PackCost>{{.per_token = 1}},
+  const Assignment assignment = assign({lengths, speed, std::vector<PackCost>{{.per_token = 1}}},
                                        std::numeric_limits<double>::infinity(), exact);
   RC_ASSERT(assignment.merged.empty());
   RC_ASSERT(assignment.own.size() == problem.replicas.size());

@@ -156,7 +156,7 @@ void require_every_token_once(const StepPlan& plan) {
 
 void require_correct(const MadeStep& made) {
   const PlanRequest& request = made.request;
-  const RatedPlan& step = made.step;
+  const RunnablePlan& step = made.step;
   RC_ASSERT(step.plan.lengths == request.lengths);
   RC_ASSERT(step.plan.layout.ranks() == request.pp);
   RC_ASSERT(step.plan.layout.placement.stages_per_rank() == request.stages_per_rank);
@@ -170,11 +170,9 @@ void require_correct(const MadeStep& made) {
   }
   RC_ASSERT(check_plan(step.plan) == std::vector<std::string>{});
   RC_ASSERT(check_step(step.plan, step.schedules) == std::vector<std::string>{});
-  // Steps of baselines are not lowered yet.
-  const auto lowered = step.lowered.empty() ? lower(step.plan, step.schedules) : step.lowered;
-  RC_ASSERT(check_lowered(step.plan, lowered) == std::vector<std::string>{});
-  for (std::size_t r = 0; r < lowered.size(); ++r)
-    RC_ASSERT(actions_of(lowered[r]) == step.schedules[r]);
+  RC_ASSERT(check_lowered(step.plan, step.lowered) == std::vector<std::string>{});
+  for (std::size_t r = 0; r < step.lowered.size(); ++r)
+    RC_ASSERT(actions_of(step.lowered[r]) == step.schedules[r]);
   for (const ReplicaPlan& replica : step.plan.replicas)
     for (const auto* pass : {&replica.packs.forward, &replica.packs.backward})
       for (const MicroPack& pack : *pass) {
@@ -211,7 +209,7 @@ void require_causal(const RatedPlan& step, const Costs& cost) {
 }
 
 void require_predicted(const MadeStep& made, const Costs& cost) {
-  const RatedPlan& step = made.step;
+  const RunnablePlan& step = made.step;
   const SimulationResult again = simulated(step, cost, step.speed, false);
   RC_ASSERT(step.prediction.makespan == again.makespan);
   RC_ASSERT(step.prediction.peak_activation == again.peak_activation);
@@ -253,7 +251,7 @@ void require_predicted(const MadeStep& made, const Costs& cost) {
 
 void require_memory(const MadeStep& made, const Costs& cost,
                     const std::vector<std::vector<double>>& drift) {
-  const RatedPlan& step = made.step;
+  const RunnablePlan& step = made.step;
   const auto ranks = static_cast<std::size_t>(step.plan.layout.ranks());
   const std::vector<Bytes> needs = rank_needs(step, cost);
   const std::vector<Bytes> drifted = simulated(step, cost, drift, false).peak_activation;

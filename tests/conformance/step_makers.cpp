@@ -75,12 +75,12 @@ StepMaker budgeted(const Planner& planner) {
 /// A system that does not interleave has one stage on each rank.
 PlanRequest request_for(const Baseline& baseline, const Workload& workload) {
   PlanRequest request = plain_request(workload);
-  if (!baseline.interleaves) request.stages_per_rank = 1;
+  if (!baseline.traits.interleaves) request.stages_per_rank = 1;
   return request;
 }
 
 MadeStep made_by_baseline(const PlanRequest& request, const Baseline& baseline, const Costs& cost) {
-  MadeStep made{request, baseline_step(baseline, request, cost)};
+  MadeStep made{request, runnable(baseline_step(baseline, request, cost), cost)};
   made.most_merged = request.dp;
   made.request.memory_cap.reset();  // which baselines need not keep
   return made;
@@ -172,7 +172,7 @@ PlanRequest request_of(const Planner& planner, const Workload& workload) {
   return request;
 }
 
-MadeStep made_by_planner(const PlanRequest& request, const RatedPlan& step) {
+MadeStep made_by_planner(const PlanRequest& request, const RunnablePlan& step) {
   // A baseline's plan may cut at any token.
   return {request, step, step.baseline.empty() ? request.granularity : Tokens(1),
           request.most_merged};

@@ -32,13 +32,13 @@ struct Planner {
 
 struct MadeStep {
   PlanRequest request;
-  RatedPlan step;
+  RunnablePlan step;
   Tokens unit{1};                ///< the plan cuts at multiples of it only
   std::int32_t most_merged = 1;  ///< and runs no pack on more replicas
 };
 
 /// The step that plan_step made of the request.
-[[nodiscard]] MadeStep made_by_planner(const PlanRequest& request, const RatedPlan& step);
+[[nodiscard]] MadeStep made_by_planner(const PlanRequest& request, const RunnablePlan& step);
 
 /// A way to plan that always has an answer.
 struct StepMaker {

@@ -98,7 +98,7 @@ TEST(ChosenLayout, TakesTheShortestStep) {
   const Costs cost = sixteen_layers();
   const Choices choices = configured_choices(config, cost);
   const auto makespan = [&](const StageLayout& layout) {
-    return plan_step(configured_job(config, cost, layout), kLengths, choices, cost)
+    return plan_step({configured_job(config, cost, layout), kLengths, choices, cost})
         .step->prediction.makespan;
   };
   const StageLayout chosen = chosen_layout(config, cost, kLengths, choices);

@@ -62,8 +62,8 @@ TEST_F(SweepJobs, PlanTheirStepsAsPlanStepDoes) {
     const StepPlanning planning = step_planning(job.config, "run.toml");
     const StageLayout layout = balanced_layout(planning.cost, lengths_, job.config.parallel.pp);
     const PlanOutcome direct =
-        plan_step(configured_job(job.config, planning.cost, layout), lengths_,
-                  configured_choices(job.config, planning.cost), planning.cost);
+        plan_step({configured_job(job.config, planning.cost, layout), lengths_,
+                   configured_choices(job.config, planning.cost), planning.cost});
     ASSERT_TRUE(found.figures && direct.step);
     EXPECT_EQ(found.figures->predicted.makespan, direct.step->prediction.makespan);
     EXPECT_EQ(found.figures->predicted.bubble, direct.step->prediction.bubble_ratio);
@@ -77,7 +77,8 @@ TEST_F(SweepJobs, PlanWithChoicesOfTheSearchKept) {
     Choices choices = planning.choices;
     const int packs = job.at[0] == 0 ? 2 : job.at[0] == 1 ? 6 : 20;
     choices.search = {.packs = packs, .short_first = job.at[1] == 0 ? 0 : 3, .baselines = false};
-    const PlanOutcome direct = plan_step(planning.job(lengths_), lengths_, choices, planning.cost);
+    const PlanOutcome direct =
+        plan_step({planning.job(lengths_), lengths_, choices, planning.cost});
     const SweepPoint found = point(job);
     EXPECT_EQ(found.figures->predicted.makespan, direct.step->prediction.makespan);
     const auto most = std::max(found.figures->forward_packs, found.figures->backward_packs);

@@ -30,7 +30,7 @@ void expect_bounded(const PlanRequest& request, const Costs& known, int& close) 
       const BaselinePlan made = baseline_plan(baseline, input);
       if (most_merged(made.plan) > request.most_merged) continue;
       const Nanos makespan = predict(ordered_step(made, job.memory_cap, table), known).makespan;
-      EXPECT_LE(bounds.of_kind(baseline), makespan);
+      EXPECT_LE(bounds.of_kind(baseline.traits), makespan);
       if (made.discipline != Discipline::kCyclic)
         for (std::size_t r = 0; r < made.plan.replicas.size(); ++r) {
           const TaskTimes times = table.times(made.plan.replicas[r].packs, ReplicaId(r));
@@ -39,9 +39,10 @@ void expect_bounded(const PlanRequest& request, const Costs& known, int& close) 
       const MadePacks packs = made_packs(baseline, input);
       if (packs.all.empty()) continue;
       const std::int32_t group = baseline.group == nullptr ? 1 : baseline.group(input);
-      EXPECT_LE(bounds.of_packs(baseline, packs.all, group), makespan);
+      EXPECT_LE(bounds.of_packs(baseline.traits, packs.all, group), makespan);
       const Nanos shares =
-          bounds.of_shares(baseline, dealt_packs(baseline, input, packs), group, tuning).makespan;
+          bounds.of_shares(baseline.traits, dealt_packs(baseline, input, packs), group, tuning)
+              .makespan;
       EXPECT_LE(shares, makespan);
       if (shares * 10 >= makespan * 9) ++close;
     }

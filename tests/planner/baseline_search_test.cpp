@@ -78,8 +78,8 @@ TEST(BaselineSearch, IsShorterWhereTheSearchMayNotCut) {
   PlanRequest request = one_granule();
   const RatedPlan step = *plan_step(request, cost).step;
   EXPECT_EQ(step.baseline, "seq1f1b");
-  EXPECT_EQ(step.plan, tuned_baseline(baseline_named("seq1f1b"), request.job(cost), request.lengths,
-                                      request.choices(), cost)
+  EXPECT_EQ(step.plan, tuned_baseline(baseline_named("seq1f1b"),
+                                      {request.job(cost), request.lengths, request.choices(), cost})
                            .step.plan);
   // Without room in a pack for the sequence there is no baseline.
   request.context = Tokens(3999);
@@ -95,8 +95,8 @@ TEST(BaselineSearch, LeavesOutBaselinesThatMergeMoreThanIsAllowed) {
       .layout = balanced_layout(cost, lengths, 1), .replicas = 4, .context = Tokens(16384)};
   const Choices alone{.most_merged = 1};
   const Choices pairs{.most_merged = 2};
-  const BaselineSearchResult apart = search_baselines(all_baselines(job, lengths, alone, cost));
-  const BaselineSearchResult merged = search_baselines(all_baselines(job, lengths, pairs, cost));
+  const BaselineSearchResult apart = search_baselines(all_baselines({job, lengths, alone, cost}));
+  const BaselineSearchResult merged = search_baselines(all_baselines({job, lengths, pairs, cost}));
   EXPECT_EQ(most_merged(apart.step->plan), 1);
   EXPECT_EQ(most_merged(merged.step->plan), 2);
   EXPECT_LT(merged.step->prediction.makespan, apart.step->prediction.makespan);
@@ -107,12 +107,12 @@ TEST(BaselineSearch, FindsNothingThatIsNoShorter) {
   const SequenceLengths lengths{Tokens(900), Tokens(500), Tokens(100)};
   const Job job{.layout = balanced_layout(cost, lengths, 2), .context = Tokens(1000)};
   const Choices choices;
-  BaselineQuestion question = all_baselines(job, lengths, choices, cost);
-  const BaselineSearchResult any = search_baselines(question);
-  question.below = any.step->prediction.makespan;
-  EXPECT_FALSE(search_baselines(question).step.has_value());
-  question.below = *question.below + Nanos(1);
-  EXPECT_EQ(search_baselines(question).step->plan, any.step->plan);
+  BaselineRequest request = all_baselines({job, lengths, choices, cost});
+  const BaselineSearchResult any = search_baselines(request);
+  request.below = any.step->prediction.makespan;
+  EXPECT_FALSE(search_baselines(request).step.has_value());
+  request.below = *request.below + Nanos(1);
+  EXPECT_EQ(search_baselines(request).step->plan, any.step->plan);
 }
 
 TEST(BaselineSearch, GivesNoLongerStepWithMoreMemory) {

@@ -9,10 +9,9 @@
 #include <filesystem>
 #include <limits>
 
-#include "slimpack/baselines/dealing.h"
 #include "slimpack/baselines/karmarkar_karp.h"
 #include "slimpack/baselines/makers.h"
-#include "slimpack/baselines/step_builder.h"
+#include "slimpack/baselines/packed.h"
 #include "slimpack/data/lengths.h"
 #include "slimpack/planner/replica_tasks.h"
 
@@ -53,7 +52,7 @@ Figures simulated(const SequenceLengths& lengths, const SequencePacks& packs, bo
   const Costs cost = published_cost();
   const StageLayout layout{{0, 8, 16, 24, 32}};
   RatedPlan step;
-  step.plan = whole_step(layout, lengths, {packs});
+  step.plan = whole_step({stage_table(cost, layout), kContext, lengths}, {packs});
   step.plan.recompute = RecomputeByLayer(32, Recompute::kElementwise);
   const PackPlan& own = step.plan.replicas.front().packs;
   const std::vector<std::int64_t> weights(own.forward.size(), 1);

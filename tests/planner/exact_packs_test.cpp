@@ -19,7 +19,7 @@ struct Step {
   Choices choices;
 
   [[nodiscard]] StepProblem problem() const {
-    return paced({stage_table(cost, balanced_layout(cost, lengths, pp)), lengths, choices});
+    return step_problem(stage_table(cost, balanced_layout(cost, lengths, pp)), lengths, choices);
   }
   [[nodiscard]] std::optional<PackPlan> exact(const Unit& of, int packs,
                                               const milp::SolveLimits& limits = {}) const {

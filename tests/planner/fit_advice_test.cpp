@@ -45,7 +45,7 @@ bool fits(const FitQuestion& question, const FitJob& job) {
                     .replicas = job.grid.dp,
                     .memory_cap = job.memory_cap ? *job.memory_cap : memory - states,
                     .context = question.context};
-  const PlanOutcome outcome = plan_step(planned, question.lengths, choices, cost);
+  const PlanOutcome outcome = plan_step({planned, question.lengths, choices, cost});
   if (!outcome.step) return false;
   const std::vector<Bytes> needs = rank_needs(*outcome.step, cost);
   for (std::size_t s = 0; s < needs.size(); ++s)
@@ -190,11 +190,10 @@ TEST(FitAdvice, RaisesTheCapWhereThePlannerDoesNotFindWhatItNamed) {
   const FitReport found = fit_advice(question).wish;
   ASSERT_FALSE(found.fits);
   // This planner finds a plan only for twice the memory that it names.
-  question.plan = [](const Job& job, const SequenceLengths& lengths, const Choices& choices,
-                     const Costs& cost) {
-    Job half = job;
+  question.plan = [](const StepQuestion& asked) {
+    Job half = asked.job;
     if (half.memory_cap) half.memory_cap = *half.memory_cap / 2;
-    return plan_step(half, lengths, choices, cost);
+    return plan_step({half, asked.lengths, asked.choices, asked.cost});
   };
   const FitReport forgetful = fit_advice(question).wish;
   EXPECT_FALSE(forgetful.fits);

@@ -46,7 +46,7 @@ Case random_case(Rng& rng, std::optional<Bytes> cap) {
     const LayoutJob on = *made.question.job(grid);
     std::optional<Nanos> sum = Nanos(0);
     for (const SequenceLengths& lengths : made.question.steps) {
-      const PlanOutcome outcome = plan_step(on.job, lengths, on.choices, on.cost);
+      const PlanOutcome outcome = plan_step({on.job, lengths, on.choices, on.cost});
       if (!outcome.step) sum.reset();
       if (sum) *sum += outcome.step->prediction.makespan;
     }
@@ -174,7 +174,7 @@ TEST(LayoutSearch, TakesASmallChangeWhereItsStepsAreShorter) {
         const LayoutJob on = *question.job(changed);
         Nanos sum;
         for (const SequenceLengths& lengths : question.steps)
-          sum += plan_step(on.job, lengths, on.choices, on.cost).step->prediction.makespan;
+          sum += plan_step({on.job, lengths, on.choices, on.cost}).step->prediction.makespan;
         sums.push_back(sum);
       }
       EXPECT_EQ(sum_of(layout), std::ranges::min(sums));

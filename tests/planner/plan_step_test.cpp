@@ -79,8 +79,8 @@ TEST(PlanStep, TakesSlimpipeInItsBestSetting) {
   EXPECT_FALSE(has_exchanges(alone));
   EXPECT_LT(exchanging.prediction.makespan, alone.prediction.makespan);
   EXPECT_EQ(exchanging.prediction.makespan,
-            tuned_baseline(baseline_named("slimpipe"), request.job(cost), request.lengths,
-                           request.choices(), cost)
+            tuned_baseline(baseline_named("slimpipe"),
+                           {request.job(cost), request.lengths, request.choices(), cost})
                 .step.prediction.makespan);
   EXPECT_EQ(exchanging.baseline, "slimpipe");
   EXPECT_LE(exchanging.lower_bound, exchanging.prediction.makespan);

@@ -1,4 +1,4 @@
-#include "slimpack/planner/rank_speeds.h"
+#include "slimpack/planner/speed_tracker.h"
 
 #include <gtest/gtest.h>
 

@@ -36,7 +36,7 @@ struct Asked {
   [[nodiscard]] std::vector<RecomputeByLayer> choices() const {
     std::vector<RecomputeByLayer> out;
     for (const RecomputeChoice& choice :
-         recompute_choices(job(), request.lengths, request.choices(), cost)) {
+         recompute_choices({job(), request.lengths, request.choices(), cost})) {
       EXPECT_EQ(choice.mixed, !uniform(choice.recompute));
       out.push_back(choice.recompute);
     }

@@ -25,7 +25,7 @@ SequenceLengths lengths(std::uint64_t seed) {
 
 RatedPlan planned(const RankSpeeds& speeds, std::uint64_t seed) {
   const Job job{.layout = {{0, 3, 6}}, .replicas = 2, .speed = speeds, .context = Tokens(32'768)};
-  return *plan_step(job, lengths(seed), {.granularity = Tokens(256)}, costs()).step;
+  return *plan_step({job, lengths(seed), {.granularity = Tokens(256)}, costs()}).step;
 }
 
 /// The step as ranks of these speeds run it, each action jittered by up to `jitter` either way.
@@ -64,8 +64,10 @@ TEST(MeasuredSpeeds, AreThePlansOwnWhenEveryActionTakesItsTime) {
          {StageLayout{{0, 3, 6}}, StageLayout{{0, 1, 3, 4, 6}, StagePlacement::looped(2, 2)}}) {
       const Job job{.layout = layout, .replicas = 2, .speed = assumed, .context = Tokens(32'768)};
       const RatedPlan step =
-          *plan_step(job, lengths(2),
-                     {.granularity = Tokens(256), .most_merged = 2, .backward = backward}, costs())
+          *plan_step({job,
+                      lengths(2),
+                      {.granularity = Tokens(256), .most_merged = 2, .backward = backward},
+                      costs()})
                .step;
       const Timeline measured = with_tensor_ranks(predict(step, costs()).timeline, 2);
       EXPECT_EQ(measured_speeds(step, costs(), measured), assumed);

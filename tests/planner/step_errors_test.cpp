@@ -18,8 +18,10 @@ using testing::small_cost;
 /// Six MicroPacks of two sequences each.
 RatedPlan planned() {
   const SequenceLengths lengths(12, Tokens(4000));
-  return *plan_step({.layout = {{0, 3, 6}}, .context = Tokens(8192)}, lengths,
-                    {.planner = PlannerKind::kPacked}, small_cost())
+  return *plan_step({{.layout = {{0, 3, 6}}, .context = Tokens(8192)},
+                     lengths,
+                     {.planner = PlannerKind::kPacked},
+                     small_cost()})
               .step;
 }
 

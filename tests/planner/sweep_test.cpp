@@ -20,7 +20,7 @@ using testing::small_cost;
 RatedPlan planned(const PlanRequest& request, const SearchOptions& search, const Costs& cost) {
   Choices choices = request.choices();
   choices.search = search;
-  return *plan_step(request.job(cost), request.lengths, choices, cost).step;
+  return *plan_step({request.job(cost), request.lengths, choices, cost}).step;
 }
 
 std::size_t most_packs(const RatedPlan& step) {

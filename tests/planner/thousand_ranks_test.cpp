@@ -26,7 +26,7 @@ Planned plan_for(std::int32_t replicas) {
       .layout = balanced_layout(cost, lengths, 16), .replicas = replicas, .context = Tokens(4096)};
   Planned planned;
   const PlanOutcome outcome =
-      plan_step(job, lengths, Choices{}, cost, [&] { ++planned.candidates; });
+      plan_step({job, lengths, Choices{}, cost}, [&] { ++planned.candidates; });
   for (const ReplicaPlan& replica : outcome.step->plan.replicas)
     planned.packs += replica.packs.forward.size() + replica.packs.backward.size();
   for (const LoweredSchedule& lowered : outcome.step->lowered)

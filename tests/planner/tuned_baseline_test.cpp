@@ -17,7 +17,7 @@ namespace {
 using testing::PlanRequest;
 
 TunedStep tuned(const Baseline& baseline, const PlanRequest& request, const Costs& cost) {
-  return tuned_baseline(baseline, request.job(cost), request.lengths, request.choices(), cost);
+  return tuned_baseline(baseline, {request.job(cost), request.lengths, request.choices(), cost});
 }
 
 // The search leaves most tunings out by bounds; here all are made and simulated.
@@ -44,7 +44,7 @@ TEST(TunedBaseline, IsTheBestOfAllTunings) {
         EXPECT_EQ(check_plan(made.plan), std::vector<std::string>{}) << describe(tuning);
         RatedPlan step = ordered_step(made, job.memory_cap, table, 32);
         for (const bool exchange : {false, true}) {
-          if (exchange && !baseline.exchanges) continue;
+          if (exchange && !baseline.traits.exchanges) continue;
           if (exchange) put_exchanges_in(step, known);
           EXPECT_EQ(check_step(step.plan, step.schedules), std::vector<std::string>{});
           const Nanos makespan = predict(step, known).makespan;

@@ -33,7 +33,7 @@ TEST(TurningStages, RunZeroBubbleV) {
     for (const PlannerKind planner : {PlannerKind::kSlimpack, PlannerKind::kPacked}) {
       PlanRequest request = eight_packs(PlacementStyle::kV, backward);
       request.planner = planner;
-      const RatedPlan step = *plan_step(request, small_cost()).step;
+      const RunnablePlan step = *plan_step(request, small_cost()).step;
       EXPECT_EQ(step.plan.layout.placement.rank_of_stage(),
                 (std::vector<std::int32_t>{0, 1, 1, 0}));
       EXPECT_EQ(check_step(step.plan, step.schedules), std::vector<std::string>{});

@@ -31,7 +31,7 @@ TEST(UnitTasks, OfReplicasThatShareSequencesAreThoseOfEachAlone) {
     const Job job = request.job(known);
     const Choices choices = request.choices();
     const StageTable table = stage_table(known, job.layout, {}, {job.replicas, job.speed});
-    const StepProblem problem = paced({table, request.lengths, choices});
+    const StepProblem problem = step_problem(table, request.lengths, choices);
     for (const Assignment& assignment : step_shares(problem).assignments)
       for (const Unit& unit : units_of(request.lengths, assignment)) {
         const UnitCost of_unit = unit_cost(problem, problem.pacing.front().rank);

@@ -91,7 +91,7 @@ TEST(Comparison, OnStagesThatTurnBackGivesBaselinesThatDoNotKnowThemOneStageARan
       return out;
     };
     const ComparedPlanner there = row(turning);
-    if (baseline.turns_back) {
+    if (baseline.traits.turns_back) {
       EXPECT_TRUE(there.figures);
       continue;
     }

@@ -68,7 +68,7 @@ TEST(PageData, RivalsAreThePlanAndEveryTunedBaseline) {
                   .memory_cap = source.limits().memory_cap,
                   .context = source.limits().context};
     const TunedStep tuned =
-        tuned_baseline(baseline, job, source.plan.step.plan.lengths, choices, source.plan.cost);
+        tuned_baseline(baseline, {job, source.plan.step.plan.lengths, choices, source.plan.cost});
     EXPECT_EQ(rivals[i + 1]["makespan_ns"], tuned.step.prediction.makespan.count());
   }
 }

@@ -41,7 +41,7 @@ SweepFigures planned(const Costs& cost, const std::string& number) {
   choices.granularity = Tokens(64);
   for (const SweepAxis& axis : sweep_axes(over)) keep_to(choices.search, axis, axis.values.front());
   const Job job{.layout = {{0, 1, 2, 3}}, .context = Tokens(64)};
-  return sweep_figures(*plan_step(job, lengths, choices, cost).step, cost);
+  return sweep_figures(*plan_step({job, lengths, choices, cost}).step, cost);
 }
 
 // A stage works 128,000 ns on 4,096 tokens in both passes, and 1,000 ns on each of M MicroPacks

@@ -45,10 +45,10 @@ struct Case {
 
   [[nodiscard]] Assignment assigned(
       double merge_above, const std::optional<milp::SolveLimits>& exact = std::nullopt) const {
-    return assign(lengths, speed, groups, merge_above, exact);
+    return assign({lengths, speed, groups}, merge_above, exact);
   }
   [[nodiscard]] Assignment levelled(Assignment assignment, double least) const {
-    return slimpack::levelled(lengths, speed, groups, std::move(assignment), least);
+    return slimpack::levelled({lengths, speed, groups}, std::move(assignment), least);
   }
 };
 

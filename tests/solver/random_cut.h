@@ -32,7 +32,7 @@ inline Assignment random_assignment(Rng& rng, const RandomJob& job) {
   for (std::size_t r = 0; r < static_cast<std::size_t>(job.replicas); ++r)
     speed.push_back(job.speed.empty() ? 1.0 : job.speed[r].front());
   const double thresholds[] = {std::numeric_limits<double>::infinity(), 1.0, 0.7, 0.25, 0.03, 0.0};
-  return assign(job.lengths, speed, cost.backward, thresholds[rng.below(6)]);
+  return assign({job.lengths, speed, cost.backward}, thresholds[rng.below(6)]);
 }
 
 inline UnitCutOptions random_options(Rng& rng, Tokens granularity) {

@@ -20,11 +20,11 @@ using testing::RandomJob;
 using testing::simulate;
 
 Nanos lower_bound(const RandomJob& job) {
-  return step_lower_bound(job.table(), job.lengths, job);
+  return step_lower_bound({job.table(), job.lengths, job});
 }
 
 Nanos actions_bound(const RandomJob& job) {
-  return step_actions_bound(job.table(), job.lengths, job);
+  return step_actions_bound({job.table(), job.lengths, job});
 }
 
 /// Simulated, under list schedules without a cap or with as little memory as they need.

@@ -53,13 +53,13 @@ struct PlanRequest {
 };
 
 [[nodiscard]] inline PlanOutcome plan_step(const PlanRequest& request, const Costs& cost) {
-  return slimpack::plan_step(request.job(cost), request.lengths, request.choices(), cost);
+  return slimpack::plan_step({request.job(cost), request.lengths, request.choices(), cost});
 }
 
 [[nodiscard]] inline RatedPlan baseline_step(const Baseline& baseline, const PlanRequest& request,
                                              const Costs& cost) {
-  return slimpack::baseline_step(baseline, request.job(cost), request.lengths, request.choices(),
-                                 cost);
+  return slimpack::baseline_step(baseline,
+                                 {request.job(cost), request.lengths, request.choices(), cost});
 }
 
 }  // namespace slimpack::testing

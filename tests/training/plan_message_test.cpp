@@ -14,7 +14,7 @@ namespace slimpack {
 namespace {
 
 HandedPlan planned(const testing::PlanRequest& request) {
-  RatedPlan step = *plan_step(request, testing::small_cost(request.dp)).step;
+  RunnablePlan step = *plan_step(request, testing::small_cost(request.dp)).step;
   return {std::move(step.plan), std::move(step.lowered)};
 }
 

@@ -1,4 +1,4 @@
-#include "slimpack/planner/plan_ahead.h"
+#include "slimpack/training/plan_ahead.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

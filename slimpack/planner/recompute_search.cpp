@@ -1,0 +1,268 @@
+#include "slimpack/planner/recompute_search.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "slimpack/cost/abilities.h"
+#include "slimpack/planner/best_order.h"
+#include "slimpack/planner/candidates.h"
+#include "slimpack/planner/replica_tasks.h"
+#include "slimpack/planner/step_search.h"
+
+namespace slimpack {
+namespace {
+
+/// Memory hinders a step that is so many times as long as without a cap.
+constexpr double kHindered = 1.1;
+
+/// A replica's packs in the step's ids.
+PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
+  for (auto* pass : {&packs.forward, &packs.backward})
+    for (MicroPack& pack : *pass)
+      for (Slice& slice : pack.slices) slice.sequence = share.sequences[slice.sequence.index()];
+  return packs;
+}
+
+RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
+  const StageTable& table = problem.table;
+  RatedPlan step;
+  step.plan.lengths = problem.lengths;
+  step.plan.layout = table.layout();
+  step.plan.replicas.resize(static_cast<std::size_t>(table.replication().replicas));
+  step.schedules.resize(step.plan.replicas.size());
+  step.speed = table.replication().speed;
+  step.plan.recompute = table.recompute();
+  step.memory.resize(static_cast<std::size_t>(table.layout().ranks()));
+  for (std::size_t u = 0; u < solution.units.size(); ++u) {
+    RatedUnit& rated = solution.rated[u];
+    for (std::size_t s = 0; s < step.memory.size(); ++s)
+      step.memory[s] = std::max(step.memory[s], rated.memory[s]);
+    for (std::size_t i = 0; i < rated.packs.size(); ++i) {
+      const ReplicaShare& share = solution.units[u].replicas[i];
+      step.schedules[share.replica.index()] = own_order(rated.schedule, rated.packs[i]);
+      step.plan.replicas[share.replica.index()] = {share.sequences,
+                                                   in_step_ids(std::move(rated.packs[i]), share)};
+    }
+  }
+  return step;
+}
+
+/// Progress is told by the calling thread alone.
+std::function<void()> on_this_thread(const std::function<void()>& progress) {
+  if (!progress) return [] {};
+  return [&progress, caller = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() == caller) progress();
+  };
+}
+
+/// Searches the choices one after the other.
+class RecomputeSearch {
+ public:
+  RecomputeSearch(const StepQuestion& question, const SearchBasis& basis, const SearchDepth& depth,
+                  int threads)
+      : question_(question),
+        basis_(basis),
+        depth_(depth),
+        threads_(threads),
+        choices_(basis.recomputations) {
+    for (const RecomputeChoice& choice : choices_)
+      tables_.push_back(stage_table(question.cost, question.job, choice.recompute));
+  }
+
+  BestStep run() {
+    if (never_fits(choices_.front()))
+      explore(choices_.front());
+    else
+      (void)search(choices_.front(), Want::kStep);
+    search_others(promising());
+    if (hindered())
+      for (const RecomputeChoice& choice : choices_)
+        if (!choice.mixed && !never_fits(choice)) (void)search(choice, Want::kOwnCuts);
+    if (!out_.step)
+      for (const RecomputeChoice& choice : choices_)
+        if (!choice.mixed || !never_fits(choice)) (void)search(choice, Want::kNeed);
+    if (out_.step && !orders_anew())
+      out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
+    return std::move(out_);
+  }
+
+ private:
+  enum class Want : std::uint8_t {
+    kStep,     ///< a step that is cut as was best for the quickest policy
+    kOwnCuts,  ///< a step
+    kNeed,     ///< a step, or what is needed
+  };
+
+  [[nodiscard]] const StageTable& table_of(const RecomputeChoice& choice) const {
+    return tables_[static_cast<std::size_t>(&choice - choices_.data())];
+  }
+
+  [[nodiscard]] bool never_fits(const RecomputeChoice& choice) const {
+    return slimpack::never_fits(question_.job.memory_cap, question_.lengths,
+                                question_.choices.most_merged, table_of(choice));
+  }
+
+  /// The choices after the first that may fit, each of which keeps less than those before, as far
+  /// as they would be shorter if memory hindered them as little as it can. Where a policy does not
+  /// say what a token keeps, all of them: they are few.
+  [[nodiscard]] std::vector<const RecomputeChoice*> promising() const {
+    std::vector<const RecomputeChoice*> out;
+    const bool keeps_by_token = abilities(question_.cost).keeps_by_token;
+    double least = std::numeric_limits<double>::infinity();
+    for (const RecomputeChoice& choice : choices_) {
+      if (keeps_by_token && choice.bytes >= least) continue;
+      least = choice.bytes;
+      if (&choice == &choices_.front() || never_fits(choice) || is_longer(choice)) continue;
+      out.push_back(&choice);
+    }
+    return out;
+  }
+
+  /// Whether memory makes the best step notably longer.
+  [[nodiscard]] bool hindered() const {
+    return !best_ || static_cast<double>(best_->count()) > kHindered * unlimited_;
+  }
+
+  [[nodiscard]] bool is_longer(const RecomputeChoice& choice) const {
+    return best_ && expected(choice) >= static_cast<double>(best_->count());
+  }
+
+  /// A pattern search: bisects until a choice fits, then moves from the best choice to better ones,
+  /// by smaller and smaller strides.
+  void search_others(const std::vector<const RecomputeChoice*>& chain) {
+    std::size_t best = 0, end = chain.size();
+    for (std::size_t low = 0; low < end;) {
+      const std::size_t middle = low + (end - low) / 2;
+      if (search(*chain[middle], Want::kStep)) {
+        best = end = middle;
+        break;
+      }
+      low = middle + 1;
+    }
+    for (std::size_t stride = (chain.size() + 3) / 4; stride > 0; stride /= 2) {
+      const std::size_t from = best;
+      for (const std::size_t next : {from + stride, from - std::min(from, stride)})
+        if (next < chain.size() && !searched_.contains(chain[next]) &&
+            search(*chain[next], Want::kStep))
+          best = next;
+    }
+  }
+
+  [[nodiscard]] StepProblem problem_of(const RecomputeChoice& choice) const {
+    return step_problem(table_of(choice), question_.lengths, question_.choices,
+                        question_.job.memory_cap);
+  }
+
+  [[nodiscard]] SearchRequest request_for(const StepProblem& problem) const {
+    return {.problem = problem, .depth = depth_, .progress = basis_.progress, .threads = threads_};
+  }
+
+  void explore(const RecomputeChoice& choice) {
+    const StepProblem problem = problem_of(choice);
+    note(explore_step(request_for(problem), basis_.shares));
+  }
+
+  void note(const StepSearchResult& result) {
+    favourites_ = result.favourites;
+    unlimited_ = result.unlimited;
+  }
+
+  /// The step's makespan if it ran as well as that of the quickest policy does without a cap.
+  [[nodiscard]] double expected(const RecomputeChoice& choice) const {
+    return unlimited_ * choice.time / choices_.front().time;
+  }
+
+  /// Result: the makespan, if it is below the best so far.
+  std::optional<Nanos> search(const RecomputeChoice& choice, Want want) {
+    searched_.insert(&choice);
+    if (is_longer(choice)) return std::nullopt;
+    const StepProblem problem = problem_of(choice);
+    SearchRequest request = request_for(problem);
+    if (&choice != &choices_.front() && (choice.mixed || want == Want::kStep))
+      request.candidates = favourites_;
+    request.below = best_;
+    request.wants_need = want == Want::kNeed && !best_;
+    request.much_heavier = want == Want::kNeed;
+    StepSearchResult result = search_step(request, basis_.shares);
+    if (favourites_.empty()) note(result);
+    if (result.solution && (!best_ || result.solution->makespan < *best_)) {
+      const Nanos makespan = result.solution->makespan;
+      RatedPlan step = step_of(problem, std::move(*result.solution));
+      if (orders_anew()) return keep_ordered(choice, std::move(step));
+      best_ = makespan;
+      out_.step = std::move(step);
+      return best_;
+    }
+    if (!result.solution) out_.keep_less({result.least_need, choice.recompute});
+    return std::nullopt;
+  }
+
+  /// Whether list scheduling is not the last word: it knows times and peaks of E, H and G only
+  /// roughly, nothing of context exchanges, and around a ring of stages a regular order may be
+  /// better.
+  [[nodiscard]] bool orders_anew() const {
+    const StageLayout& layout = question_.job.layout;
+    return layout.spread_vocabulary || layout.placement.stages_per_rank() > 1 ||
+           question_.choices.exchange_context;
+  }
+
+  std::optional<Nanos> keep_ordered(const RecomputeChoice& choice, RatedPlan listed) {
+    const std::optional<Bytes>& cap = question_.job.memory_cap;
+    OrderedStep ordered =
+        best_ordered(std::move(listed), question_.cost, cap, question_.choices.exchange_context);
+    if (!fits(ordered.step, ordered.need.bytes, cap, question_.cost)) {
+      out_.keep_less({ordered.need, choice.recompute});
+      return std::nullopt;
+    }
+    const Nanos makespan = ordered.step.prediction.makespan;
+    if (best_ && makespan >= *best_) return std::nullopt;
+    best_ = makespan;
+    out_.step = std::move(ordered.step);
+    return best_;
+  }
+
+  const StepQuestion& question_;
+  const SearchBasis& basis_;
+  SearchDepth depth_;
+  int threads_;
+  const std::vector<RecomputeChoice>& choices_;
+  std::vector<StageTable> tables_;     ///< by choice
+  std::vector<Candidate> favourites_;  ///< of the quickest policy, whatever the memory cap
+  double unlimited_ = 0;               ///< likewise, nanoseconds
+  std::set<const RecomputeChoice*> searched_;
+  std::optional<Nanos> best_;
+  BestStep out_;
+};
+
+}  // namespace
+
+void BestStep::keep_less(const LeastNeed& other) {
+  if (other.need.bytes == Bytes(0)) return;  // the search ran out of time
+  if (!least || other.need.bytes < least->need.bytes) least = other;
+}
+
+void BestStep::keep_shorter(BestStep other) {
+  if (other.least) keep_less(*other.least);
+  if (!other.step) return;
+  if (!step || other.step->prediction.makespan < step->prediction.makespan)
+    *this = std::move(other);
+}
+
+SearchBasis search_basis(const StepQuestion& question, const std::function<void()>& progress) {
+  SearchBasis basis{recompute_choices(question), {}, on_this_thread(progress)};
+  const StageTable quickest =
+      stage_table(question.cost, question.job, basis.recomputations.front().recompute);
+  basis.shares = step_shares(step_problem(quickest, question.lengths, question.choices));
+  return basis;
+}
+
+BestStep search_recomputations(const StepQuestion& question, const SearchBasis& basis,
+                               const SearchDepth& depth, int threads) {
+  return RecomputeSearch(question, basis, depth, threads).run();
+}
+
+}  // namespace slimpack
