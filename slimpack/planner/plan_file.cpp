@@ -7,7 +7,6 @@
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/schedule/lowered_schedule.h"
-#include "slimpack/sim/lower.h"
 
 namespace slimpack {
 namespace {

@@ -24,7 +24,7 @@
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/planner/step_search.h"
 #include "slimpack/planner/step_shares.h"
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/solver/step_bound.h"
 
 namespace slimpack {

@@ -256,7 +256,7 @@ std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
     case Pass::kEmbedding:
     case Pass::kHead:
     case Pass::kEmbeddingGradient:
-      break;  // not of a stage: put in afterwards (vocabulary_actions.h)
+      break;  // not of a stage: put in afterwards (spread_vocabulary.h)
   }
   return 0;
 }
