@@ -7,8 +7,8 @@
 #include "bench/program.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/schedule/schedule.h"
-#include "slimpack/sim/lower.h"
 
 namespace slimpack {
 namespace {

@@ -60,7 +60,7 @@ MAX_FUNCTION_LINES = 60
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH = re.compile(r"^(ATen|c10|torch)/")
-HIGHS = re.compile(r"^(highs/|interfaces/highs|Highs|HConfig|slimpack/milp/highs_c)")
+HIGHS = re.compile(r"^(highs/|interfaces/highs|Highs|HConfig)")
 
 
 def room_of(path: Path) -> str | None:

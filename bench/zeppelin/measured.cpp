@@ -26,7 +26,7 @@
 #include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/planner/replay.h"
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
 
 namespace slimpack::bench {
 namespace {

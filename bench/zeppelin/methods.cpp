@@ -6,8 +6,7 @@
 
 #include "slimpack/cost/stage_table.h"
 #include "slimpack/schedule/schedule.h"
-#include "slimpack/zones/row_zones.h"
-#include "slimpack/zones/zoned_pack.h"
+#include "slimpack/zones/zones.h"
 
 namespace slimpack::bench {
 namespace {

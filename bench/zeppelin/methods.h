@@ -7,7 +7,7 @@
 
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/planner/planner.h"
-#include "slimpack/zones/partition.h"
+#include "slimpack/zones/zones.h"
 
 namespace slimpack::bench {
 

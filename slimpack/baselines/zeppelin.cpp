@@ -8,9 +8,7 @@
 
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
-#include "slimpack/zones/partition.h"
-#include "slimpack/zones/row_zones.h"
-#include "slimpack/zones/zoned_pack.h"
+#include "slimpack/zones/zones.h"
 
 namespace slimpack {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "slimpack/baselines/makers.h"
+#include "slimpack/planner/best_order.h"
 #include "slimpack/planner/replica_tasks.h"
-#include "slimpack/planner/vocabulary_planning.h"
 #include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/sim/simulate.h"

@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "slimpack/planner/baseline_orders.h"
-#include "slimpack/planner/exchange_planning.h"
+#include "slimpack/planner/best_order.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/step_problem.h"
-#include "slimpack/planner/vocabulary_planning.h"
 #include "slimpack/sim/simulate.h"
 
 namespace slimpack {

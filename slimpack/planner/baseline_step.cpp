@@ -9,7 +9,7 @@
 #include "slimpack/cost/abilities.h"
 #include "slimpack/planner/baseline_bounds.h"
 #include "slimpack/planner/baseline_search.h"
-#include "slimpack/planner/exchange_planning.h"
+#include "slimpack/planner/best_order.h"
 #include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/solver/step_bound.h"

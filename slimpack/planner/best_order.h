@@ -1,4 +1,5 @@
-// Best order: of a list schedule and a regular one, where list scheduling is not the last word.
+// Best order: of a list schedule and a regular one, where list scheduling is not the last word: it
+// knows nothing of what several ranks run together.
 #pragma once
 
 #include <optional>
@@ -8,6 +9,18 @@
 #include "slimpack/planner/step_problem.h"
 
 namespace slimpack {
+
+/// Puts E, H and G into the step's schedules if its layout spreads the vocabulary, and forgets what
+/// list scheduling says of its memory.
+void put_vocabulary_in(RatedPlan& step);
+
+/// Puts exchanges into the step's schedules, which have none: of those that would even attention
+/// out (ticks.h), each that shortens the longer of its two actions. Forgets what list
+/// scheduling says of the step's memory. Does nothing where layers cannot exchange.
+void put_exchanges_in(RatedPlan& step, const Costs& cost);
+
+/// Whether any schedule of the step has an exchange.
+[[nodiscard]] bool has_exchanges(const RatedPlan& step);
 
 struct OrderedStep {
   RatedPlan step;

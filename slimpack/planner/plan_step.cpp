@@ -17,6 +17,7 @@
 #include "slimpack/planner/recompute_search.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "slimpack/solver/step_bound.h"
 
 namespace slimpack {

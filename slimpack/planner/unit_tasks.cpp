@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "slimpack/planner/vocabulary_planning.h"
+#include "slimpack/schedule/spread_vocabulary.h"
 
 namespace slimpack {
 namespace {

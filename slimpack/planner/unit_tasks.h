@@ -11,7 +11,7 @@
 namespace slimpack {
 
 /// StageTable::times of each replica of the unit. A spread vocabulary is folded
-/// (vocabulary_planning.h), here and in bytes. `packs`: by replica, as cut_unit made them.
+/// (spread_vocabulary.h), here and in bytes. `packs`: by replica, as cut_unit made them.
 /// Cost: O(stages · packs) of all replicas, O(slices) of those that differ.
 [[nodiscard]] std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
                                                 const std::vector<PackPlan>& packs);

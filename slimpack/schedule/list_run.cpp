@@ -36,10 +36,9 @@ ListRun::ListRun(const ListTasks& tasks, const std::vector<Bytes>& caps, const L
   stages_.reserve(stages);
   for (std::size_t s = 0; s < stages; ++s) {
     Stage& stage = stages_.emplace_back();
-    stage.forward_times = tasks.times.forward[s].data();
-    stage.backward_times = tasks.times.backward[s].data();
-    stage.forward_arrival = arrivals_.get() + s * packs;
-    stage.backward_arrival = stage.forward_arrival + forwards;
+    std::int64_t* const arrivals = arrivals_.get() + s * packs;
+    stage.forward = {tasks.times.forward[s].data(), tasks.forwards, 0, arrivals};
+    stage.backward = {tasks.times.backward[s].data(), backwards_, 0, arrivals + forwards};
     if (splits()) stage.put_off.reserve(static_cast<std::size_t>(backwards_));
     if (caps.empty()) continue;
     stage.stores.reserve(tasks.memory[s].size());
@@ -68,21 +67,31 @@ const FoldedLink& ListRun::target(std::size_t s, bool forward, std::int32_t pack
   return links.target[s][static_cast<std::size_t>(pack)];
 }
 
-bool ListRun::folded_slot(std::size_t s, bool forward, std::int32_t pack) const {
-  const FoldedLink& to = target(s, forward, pack);
-  if (to.rank < 0) return true;
-  const Stage& receiver = stages_[static_cast<std::size_t>(to.rank)];
-  return (forward ? receiver.next_forward : receiver.next_backward) >= to.begun;
+/// Whether the output of the stage's next pack is sure of a slot.
+bool ListRun::has_slot(std::size_t s, bool forward) const {
+  const std::int32_t pack = stages_[s].way(forward).next;
+  if (tasks_.folded != nullptr) {
+    const FoldedLink& to = target(s, forward, pack);
+    return to.rank < 0 || stages_[static_cast<std::size_t>(to.rank)].way(forward).next >= to.begun;
+  }
+  if (forward ? s + 1 == stages_.size() : s == 0) return true;
+  return pack - stages_[forward ? s + 1 : s - 1].way(forward).next < tasks_.slots;
 }
 
-std::int64_t ListRun::folded_arrival(std::size_t s, bool forward) const {
-  const Stage& stage = stages_[s];
-  const std::int32_t pack = forward ? stage.next_forward : stage.next_backward;
-  const FoldedLink& from = source(s, forward, pack);
-  if (from.rank < 0) return 0;
-  const Stage& sender = stages_[static_cast<std::size_t>(from.rank)];
-  if ((forward ? sender.next_forward : sender.next_backward) <= from.place) return kNever;
-  return (forward ? stage.forward_arrival : stage.backward_arrival)[pack];
+/// When the input of the stage's next pack arrives; kNever until its sender has begun it, or if
+/// there is no next pack.
+std::int64_t ListRun::arrival(std::size_t s, bool forward) const {
+  const Way& own = stages_[s].way(forward);
+  if (own.next >= own.packs) return kNever;
+  if (tasks_.folded != nullptr) {
+    const FoldedLink& from = source(s, forward, own.next);
+    if (from.rank < 0) return 0;
+    const Way& sender = stages_[static_cast<std::size_t>(from.rank)].way(forward);
+    return sender.next <= from.place ? kNever : own.arrivals[own.next];
+  }
+  if (forward ? s == 0 : s + 1 == stages_.size()) return 0;
+  const Way& sender = stages_[forward ? s - 1 : s + 1].way(forward);
+  return sender.next <= own.next ? kNever : own.arrivals[own.next];
 }
 
 /// Sets `left`: the stage's own actions, then the last backward's way through the stages before it.
@@ -145,21 +154,16 @@ bool ListRun::forward_fits(std::size_t s) {
   const bool put_off = stage.has_put_off();
   for (Stores& stores : stage.stores) {
     stage.pending = std::max(
-        stage.pending, stores.walk.peak_after_forward(stage.next_forward, stage.next_backward));
+        stage.pending, stores.walk.peak_after_forward(stage.forward.next, stage.backward.next));
     if (put_off)
       stage.pending = std::max(
-          stage.pending, stores.backlog.peak_of_forward(stage.next_forward, stage.next_backward));
+          stage.pending, stores.backlog.peak_of_forward(stage.forward.next, stage.backward.next));
   }
   return stage.pending <= caps_[s];
 }
 
 bool ListRun::forward_ready(std::size_t s) {
-  const Stage& stage = stages_[s];
-  if (stage.next_forward >= tasks_.forwards || forward_arrival(s) > look_at_[s]) return false;
-  if (tasks_.folded != nullptr) return folded_slot(s, true, stage.next_forward) && forward_fits(s);
-  if (s + 1 < stages_.size() && stage.next_forward - stages_[s + 1].next_forward >= tasks_.slots)
-    return false;
-  return forward_fits(s);
+  return arrival(s, true) <= look_at_[s] && has_slot(s, true) && forward_fits(s);
 }
 
 bool ListRun::backward_fits(std::size_t s, bool split) {
@@ -170,7 +174,7 @@ bool ListRun::backward_fits(std::size_t s, bool split) {
   if (!split && !stage.has_put_off()) return true;
   for (const Stores& stores : stage.stores)
     stage.pending = std::max(stage.pending, stores.backlog.peak_of_backward(
-                                                stage.next_forward, stage.next_backward, split));
+                                                stage.forward.next, stage.backward.next, split));
   return stage.pending <= caps_[s];
 }
 
@@ -181,22 +185,17 @@ Pass ListRun::preferred(std::size_t s) const {
   if (tasks_.folded == nullptr || policy_.first == Pass::kForward) return policy_.first;
   const Stage& stage = stages_[s];
   const double lead = 2.0 * static_cast<double>(stages_.size() - 1 - s);
-  const double wanted = ahead_ + lead + forwards_per_backward_ * stage.next_backward;
-  return stage.next_forward < wanted ? Pass::kForward : Pass::kBackward;
+  const double wanted = ahead_ + lead + forwards_per_backward_ * stage.backward.next;
+  return stage.forward.next < wanted ? Pass::kForward : Pass::kBackward;
 }
 
 std::optional<Pass> ListRun::backward_ready(std::size_t s) {
   const Stage& stage = stages_[s];
-  if (stage.next_backward >= backwards_ ||
-      stage.next_forward < tasks_.needed[static_cast<std::size_t>(stage.next_backward)] ||
-      backward_arrival(s) > look_at_[s])
+  const std::int32_t b = stage.backward.next;
+  if (arrival(s, false) > look_at_[s] ||
+      stage.forward.next < tasks_.needed[static_cast<std::size_t>(b)] || !has_slot(s, false))
     return std::nullopt;
-  if (tasks_.folded != nullptr
-          ? !folded_slot(s, false, stage.next_backward)
-          : s > 0 && stage.next_backward - stages_[s - 1].next_backward >= tasks_.slots)
-    return std::nullopt;
-  if (stage.next_backward >= policy_.split_from && backward_fits(s, true))
-    return Pass::kInputGradient;
+  if (b >= policy_.split_from && backward_fits(s, true)) return Pass::kInputGradient;
   if (backward_fits(s, false)) return Pass::kBackward;
   return std::nullopt;
 }
@@ -210,30 +209,10 @@ std::optional<Pass> ListRun::startable(std::size_t s) {
   return std::nullopt;
 }
 
-/// When the input of the next forward arrives; kNever until its sender has begun it, or if there is
-/// no next forward.
-std::int64_t ListRun::forward_arrival(std::size_t s) const {
-  const Stage& stage = stages_[s];
-  if (stage.next_forward >= tasks_.forwards) return kNever;
-  if (tasks_.folded != nullptr) return folded_arrival(s, true);
-  if (s == 0) return 0;
-  if (stages_[s - 1].next_forward <= stage.next_forward) return kNever;
-  return stage.forward_arrival[stage.next_forward];
-}
-
-std::int64_t ListRun::backward_arrival(std::size_t s) const {
-  const Stage& stage = stages_[s];
-  if (stage.next_backward >= backwards_) return kNever;
-  if (tasks_.folded != nullptr) return folded_arrival(s, false);
-  if (s + 1 == stages_.size()) return 0;
-  if (stages_[s + 1].next_backward <= stage.next_backward) return kNever;
-  return stage.backward_arrival[stage.next_backward];
-}
-
 std::int64_t ListRun::next_arrival(std::size_t s) const {
   std::int64_t next = kNever;
-  for (const std::int64_t arrival : {forward_arrival(s), backward_arrival(s)})
-    if (arrival > look_at_[s]) next = std::min(next, arrival);
+  for (const std::int64_t time : {arrival(s, true), arrival(s, false)})
+    if (time > look_at_[s]) next = std::min(next, time);
   return next;
 }
 
@@ -246,9 +225,9 @@ std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
   const std::size_t p = pack.index();
   switch (pass) {
     case Pass::kForward:
-      return stages_[s].forward_times[p].count();
+      return stages_[s].forward.times[p].count();
     case Pass::kBackward:
-      return stages_[s].backward_times[p].count();
+      return stages_[s].backward.times[p].count();
     case Pass::kInputGradient:
       return tasks_.times.input_gradient[s][p].count();
     case Pass::kWeightGradient:
@@ -256,7 +235,7 @@ std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
     case Pass::kEmbedding:
     case Pass::kHead:
     case Pass::kEmbeddingGradient:
-      break;  // not of a stage: put in afterwards (vocabulary_actions.h)
+      break;  // not of a stage: put in afterwards (spread_vocabulary.h)
   }
   return 0;
 }
@@ -269,12 +248,12 @@ PackId ListRun::take(Stage& stage, Pass pass) {
     return PackId(b);
   }
   stage.memory = std::max(stage.memory, stage.pending);
-  if (pass == Pass::kForward) return PackId(stage.next_forward++);
+  if (pass == Pass::kForward) return PackId(stage.forward.next++);
   if (pass == Pass::kInputGradient) {
-    stage.put_off.push_back(stage.next_backward);
-    for (Stores& stores : stage.stores) stores.backlog.put_off(stage.next_backward);
+    stage.put_off.push_back(stage.backward.next);
+    for (Stores& stores : stage.stores) stores.backlog.put_off(stage.backward.next);
   }
-  return PackId(stage.next_backward++);
+  return PackId(stage.backward.next++);
 }
 
 Action ListRun::start(std::size_t s, Pass pass) {
@@ -311,7 +290,7 @@ void ListRun::deliver(std::size_t s, bool forward, PackId pack, Arrival at) {
   const Nanos transfer = (forward ? times.forward_transfer : times.backward_transfer)[pack.index()];
   const std::int64_t arrival = stages_[s].free_at + transfer.count();
   Stage& receiver = stages_[at.stage];
-  (forward ? receiver.forward_arrival : receiver.backward_arrival)[at.pack] = arrival;
+  receiver.way(forward).arrivals[at.pack] = arrival;
   wake(at.stage, arrival);
 }
 

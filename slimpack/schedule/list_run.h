@@ -40,22 +40,27 @@ class ListRun {
     MemoryGuard::Walk walk;
     WeightBacklog backlog;
   };
-  struct Stage {
-    const Nanos* forward_times;   ///< by pack
-    const Nanos* backward_times;  ///< by pack
-    std::int64_t free_at = 0;
-    std::int64_t left = 0;  ///< the least time from free_at to the end of all actions
-    std::int32_t next_forward = 0;
-    std::int32_t next_backward = 0;
+  /// The packs of one pass on a stage.
+  struct Way {
+    const Nanos* times;  ///< by pack
+    std::int32_t packs;
+    std::int32_t next = 0;
     /// When inputs arrive, by pack; unknown until the sender has begun the pack.
-    std::int64_t* forward_arrival;
-    std::int64_t* backward_arrival;
+    std::int64_t* arrivals;
+  };
+  struct Stage {
+    Way forward, backward;
+    std::int64_t free_at = 0;
+    std::int64_t left = 0;              ///< the least time from free_at to the end of all actions
     std::vector<std::int32_t> put_off;  ///< backward packs that this stage has split
     std::size_t next_put_off = 0;       ///< place in put_off of the first waiting gradients
     std::vector<Stores> stores;         ///< of those replicas; empty without caps
     Bytes memory;                       ///< highest that any timing of the orders so far reaches
     Bytes pending;                      ///< highest once the action checked last starts
 
+    [[nodiscard]] const Way& way(bool goes_forward) const {
+      return goes_forward ? forward : backward;
+    }
     [[nodiscard]] bool has_put_off() const { return next_put_off < put_off.size(); }
   };
 
@@ -65,9 +70,8 @@ class ListRun {
   /// For folded ranks: the sender of a pack's input, and the receiver of its output.
   [[nodiscard]] const FoldedLink& source(std::size_t s, bool forward, std::int32_t pack) const;
   [[nodiscard]] const FoldedLink& target(std::size_t s, bool forward, std::int32_t pack) const;
-  /// Whether the output of the next pack is sure of a slot, and when its input arrives.
-  [[nodiscard]] bool folded_slot(std::size_t s, bool forward, std::int32_t pack) const;
-  [[nodiscard]] std::int64_t folded_arrival(std::size_t s, bool forward) const;
+  [[nodiscard]] bool has_slot(std::size_t s, bool forward) const;
+  [[nodiscard]] std::int64_t arrival(std::size_t s, bool forward) const;
   [[nodiscard]] bool splits() const { return policy_.split_from < backwards_; }
   [[nodiscard]] bool forward_ready(std::size_t s);
   /// Whether the next forward fits. Sets `pending`.
@@ -76,8 +80,6 @@ class ListRun {
   [[nodiscard]] bool backward_fits(std::size_t s, bool split);
   [[nodiscard]] std::optional<Pass> backward_ready(std::size_t s);
   [[nodiscard]] std::optional<Pass> startable(std::size_t s);
-  [[nodiscard]] std::int64_t forward_arrival(std::size_t s) const;
-  [[nodiscard]] std::int64_t backward_arrival(std::size_t s) const;
   [[nodiscard]] std::int64_t next_arrival(std::size_t s) const;
   void wake(std::size_t s, std::int64_t time);
   [[nodiscard]] std::int64_t duration(std::size_t s, Pass pass, PackId pack) const;

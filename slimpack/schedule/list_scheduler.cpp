@@ -66,25 +66,27 @@ std::span<const ReplicaPacks> ListScheduler::fold(std::span<const ReplicaPacks> 
   }
   SLIMPACK_CHECK(slots_ >= 2);
   const std::int32_t ranks = replicas.front().times.stages() / stages_per_rank;
-  orders_.emplace(batches_of(pack_needs_, forwards_, ranks), ranks, stages_per_rank);
+  FoldedOrders orders(batches_of(pack_needs_, forwards_, ranks), ranks, stages_per_rank);
   const std::int32_t round =
-      std::max(orders_->forward.largest_round(), orders_->backward.largest_round());
-  messages_.emplace(FoldedMessages{FoldedLinks(orders_->forward, Pass::kForward, ranks, slots_),
-                                   FoldedLinks(orders_->backward, Pass::kBackward, ranks, slots_),
-                                   stages_per_rank * slots_ + round});
-  for (const ReplicaPacks& replica : replicas) folded_.push_back(folded(replica, *orders_));
-  needed_ = folded_needs(pack_needs_, *orders_, slots_).running;
-  return folded_;
+      std::max(orders.forward.largest_round(), orders.backward.largest_round());
+  FoldedMessages messages{FoldedLinks(orders.forward, Pass::kForward, ranks, slots_),
+                          FoldedLinks(orders.backward, Pass::kBackward, ranks, slots_),
+                          stages_per_rank * slots_ + round};
+  needed_ = folded_needs(pack_needs_, orders, slots_).running;
+  folded_.emplace(Folded{std::move(orders), std::move(messages), {}});
+  for (const ReplicaPacks& replica : replicas)
+    folded_->replicas.push_back(folded(replica, folded_->orders));
+  return folded_->replicas;
 }
 
 /// The common order's needs, cut to a replica's packs. A replica whose own packs need fewer
 /// forwards still follows the common order.
 ForwardNeeds ListScheduler::needs_of(const PackPlan& packs) const {
   std::vector<std::int32_t> needed = pack_needs_;
-  if (!orders_) needed.resize(packs.backward.size());
+  if (!folded_) needed.resize(packs.backward.size());
   for (std::int32_t& forwards : needed)
     forwards = std::min(forwards, static_cast<std::int32_t>(packs.forward.size()));
-  return orders_ ? folded_needs(needed, *orders_, slots_) : ForwardNeeds{std::move(needed)};
+  return folded_ ? folded_needs(needed, folded_->orders, slots_) : ForwardNeeds{std::move(needed)};
 }
 
 void ListScheduler::set_memory(std::span<const ReplicaPacks> replicas,
@@ -97,7 +99,7 @@ void ListScheduler::set_memory(std::span<const ReplicaPacks> replicas,
   std::vector<Bytes> least;  // [replica · stages + stage]
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     auto guards = memory_guards(folded[r].packs, folded[r].bytes, needs_of(replicas[r].packs),
-                                slots_, messages_ ? &*messages_ : nullptr);
+                                slots_, folded_ ? &folded_->messages : nullptr);
     SLIMPACK_CHECK(guards.size() == stages);
     for (std::size_t s = 0; s < stages; ++s) {
       least.push_back(guards[s].least_cap());
@@ -118,15 +120,16 @@ void ListScheduler::set_memory(std::span<const ReplicaPacks> replicas,
 
 std::optional<ListScheduler::Result> ListScheduler::run(const std::vector<Bytes>& caps,
                                                         const ListPolicy& policy) const {
-  if (!orders_) return folded_run(caps, policy);
+  if (!folded_) return folded_run(caps, policy);
+  const FoldedOrders& orders = folded_->orders;
   ListPolicy of_folded = policy;
   of_folded.split_from = ListPolicy().split_from;
   if (policy.split_from < backwards_) {
-    const FoldedPack first{PackId(policy.split_from), orders_->stages_per_rank - 1};
-    of_folded.split_from = orders_->backward.place(first).value();
+    const FoldedPack first{PackId(policy.split_from), orders.stages_per_rank - 1};
+    of_folded.split_from = orders.backward.place(first).value();
   }
   std::optional<Result> result = folded_run(caps, of_folded);
-  if (result) result->schedule = unfolded(result->schedule, *orders_);
+  if (result) result->schedule = unfolded(result->schedule, orders);
   return result;
 }
 
@@ -149,7 +152,7 @@ std::optional<ListScheduler::Result> ListScheduler::folded_run(const std::vector
 std::optional<ListScheduler::Result> ListScheduler::run_with(
     const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
     const ListPolicy& policy) const {
-  const FoldedMessages* const messages = messages_ ? &*messages_ : nullptr;
+  const FoldedMessages* const messages = folded_ ? &folded_->messages : nullptr;
   const auto forwards = static_cast<std::int32_t>(times_->forward.front().size());
   auto result = ListRun({*times_, needed_, forwards, slots_, memory, messages}, caps, policy).run();
   if (!result) return result;

@@ -94,14 +94,19 @@ class ListScheduler {
       const std::vector<std::vector<const StageMemory*>>& memory, const std::vector<Bytes>& caps,
       const ListPolicy& policy) const;
 
+  /// Ranks with several stages as one stage each.
+  struct Folded {
+    FoldedOrders orders;
+    FoldedMessages messages;
+    std::vector<ReplicaPacks> replicas;
+  };
+
   std::int32_t slots_;
   std::int32_t forwards_ = 0;             ///< packs
   std::int32_t backwards_ = 0;            ///< packs
   std::vector<std::int32_t> pack_needs_;  ///< by backward pack: forward packs before it
-  std::optional<FoldedOrders> orders_;  ///< with several stages a rank, and what follows from them
-  std::optional<FoldedMessages> messages_;
-  std::vector<ReplicaPacks> folded_;
-  std::optional<TaskTimes> slowest_;  ///< of several replicas
+  std::optional<Folded> folded_;          ///< with several stages a rank
+  std::optional<TaskTimes> slowest_;      ///< of several replicas
   const TaskTimes* times_;
   std::vector<std::int32_t> needed_;                            ///< the same by folded packs
   std::vector<std::vector<StageMemory>> memory_;                ///< [stage][replica]

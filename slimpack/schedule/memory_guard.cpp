@@ -58,20 +58,20 @@ void MemoryGuard::fill_forwards(const StageStores& stores, const InputBytes& wai
 
 void MemoryGuard::fill_backwards(const StageStores& stores, const std::vector<Bytes>& transients) {
   const auto count = static_cast<std::size_t>(backwards_);
-  for (auto* table : {&backward_stores_, &backward_peak_, &backward_full_, &backward_open_})
+  for (auto* table : {&backward_.stores, &backward_.peak, &backward_.full, &backward_.open})
     table->reserve(count + 1);
-  backward_stores_.push_back(0);
+  backward_.stores.push_back(0);
   for (std::size_t i = 0; i < count; ++i) {
     const auto b = static_cast<std::int32_t>(i);
-    const std::int64_t before = backward_stores_.back();
+    const std::int64_t before = backward_.stores.back();
     const std::int64_t during = before + transients[i].count();
-    backward_peak_.push_back(during);
-    backward_stores_.push_back(before + stores.backward_opens[i].count() -
+    backward_.peak.push_back(during);
+    backward_.stores.push_back(before + stores.backward_opens[i].count() -
                                stores.backward_closes[i].count());
-    backward_full_.push_back(
+    backward_.full.push_back(
         std::max(before + backward_inputs_.sum(b, std::min(b + slots_, backwards_)),
                  during + backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, backwards_))));
-    backward_open_.push_back(
+    backward_.open.push_back(
         std::max(before - backward_inputs_.sum(0, b), during - backward_inputs_.sum(0, b + 1)));
   }
 }
@@ -79,7 +79,7 @@ void MemoryGuard::fill_backwards(const StageStores& stores, const std::vector<By
 Bytes MemoryGuard::level(std::int32_t f, std::int32_t b) const {
   f = std::min(f, forwards_);
   b = std::min(b, backwards_);
-  return Bytes(held_[static_cast<std::size_t>(f)] + backward_stores_[static_cast<std::size_t>(b)] +
+  return Bytes(held_[static_cast<std::size_t>(f)] + backward_.stores[static_cast<std::size_t>(b)] +
                waiting_backwards(f, b));
 }
 
@@ -88,14 +88,14 @@ Bytes MemoryGuard::level_of_forward(std::int32_t f, std::int32_t b) const {
   b = std::min(b, backwards_);
   const auto at = static_cast<std::size_t>(f);
   return Bytes(held_[at + 1] + forward_transient_[at] +
-               backward_stores_[static_cast<std::size_t>(b)] + waiting_backwards(f, b));
+               backward_.stores[static_cast<std::size_t>(b)] + waiting_backwards(f, b));
 }
 
 Bytes MemoryGuard::level_of_backward(std::int32_t f, std::int32_t b) const {
   if (b >= backwards_) return level(f, b);
   f = std::min(f, forwards_);
   const std::int32_t arrived = this->arrived(static_cast<std::size_t>(f));
-  return Bytes(held_[static_cast<std::size_t>(f)] + backward_peak_[static_cast<std::size_t>(b)] +
+  return Bytes(held_[static_cast<std::size_t>(f)] + backward_.peak[static_cast<std::size_t>(b)] +
                backward_inputs_.sum(b + 1, std::min(b + 1 + slots_, arrived)));
 }
 
@@ -104,7 +104,7 @@ std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t
   // For backwards far enough from the last input all slots can be full. Their levels do not change
   // with it, so a monotone queue holds their running maximum. Near it all inputs up to it can be
   // waiting.
-  const std::vector<std::int64_t>& full = guard_->backward_full_;
+  const std::vector<std::int64_t>& full = guard_->backward_.full;
   const std::int32_t fixed = std::min(to, std::max(from, arrived - guard_->slots_));
   for (; window_end_ < fixed; ++window_end_) {
     const std::int64_t level = full[static_cast<std::size_t>(window_end_)];
@@ -114,11 +114,11 @@ std::int64_t MemoryGuard::Walk::highest_backward(std::int32_t from, std::int32_t
     falling_.push_back(window_end_);
   }
   while (falling_begin_ < falling_.size() && falling_[falling_begin_] < from) ++falling_begin_;
-  std::int64_t highest = guard_->backward_stores_[static_cast<std::size_t>(from)];
+  std::int64_t highest = guard_->backward_.stores[static_cast<std::size_t>(from)];
   if (falling_begin_ < falling_.size())
     highest = std::max(highest, full[static_cast<std::size_t>(falling_[falling_begin_])]);
   if (fixed >= to) return highest;
-  const auto open = guard_->backward_open_.begin();
+  const auto open = guard_->backward_.open.begin();
   return std::max(highest, guard_->backward_inputs_.before[static_cast<std::size_t>(arrived)] +
                                *std::max_element(open + fixed, open + to));
 }

@@ -110,12 +110,15 @@ class MemoryGuard {
   /// By f: stores that the first f forwards open, and the inputs that can wait after them.
   std::vector<std::int64_t> held_;
   std::vector<std::int64_t> forward_transient_;
-  std::vector<std::int64_t> backward_stores_;  ///< by b: opened less closed by the first b
-  std::vector<std::int64_t> backward_peak_;    ///< by b: backward_stores_ while backward b runs
-  /// By b: the higher of stores before and peak during backward b, with inputs. `full`: in all
-  /// slots. `open`: less those of the backwards before b, for windows that end within the slots.
-  std::vector<std::int64_t> backward_full_;
-  std::vector<std::int64_t> backward_open_;
+  /// By b. Full and open are the higher of stores before and peak during backward b, with inputs.
+  struct Backwards {
+    std::vector<std::int64_t> stores;  ///< opened less closed by the first b
+    std::vector<std::int64_t> peak;    ///< stores while backward b runs
+    std::vector<std::int64_t> full;    ///< with inputs in all slots
+    /// Less the inputs of the backwards before b, for windows that end within the slots.
+    std::vector<std::int64_t> open;
+  };
+  Backwards backward_;
   std::vector<std::int32_t> enabled_;  ///< by f: backwards that f forwards enable
   /// By f: backwards up to the last whose input can wait; empty: as enabled_.
   std::vector<std::int32_t> arrived_;

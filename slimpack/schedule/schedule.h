@@ -109,7 +109,7 @@ inline constexpr std::size_t kMostCheckLines = 8;
 /// least p (folded_ranks.h), for which micro-batches of fewer slices are joined. For whole
 /// sequences it is one_f_one_b with ahead_per_rank 1 and one stage a rank, and Megatron's
 /// interleaved schedule with 2 and several. Ranks so far ahead run a forward and a backward in each
-/// tick of vocabulary_actions.h. REQUIRES: check_plan is empty; 2 ahead with several stages a rank.
+/// tick of ticks.h. REQUIRES: check_plan is empty; 2 ahead with several stages a rank.
 /// The order is correct with one stage a rank, and with several where a micro-batch's backward
 /// packs take the places of its forward packs; of other packs check_schedule says whether it is.
 [[nodiscard]] Schedule sliced_one_f_one_b(const PackPlan& packs, int ranks,

@@ -269,4 +269,20 @@ std::vector<StepGraph::Event> StepGraph::events() const {
   return out;
 }
 
+StepGraph timed_graph(std::span<const ReplicaPacks> replicas, std::span<const Schedule> orders,
+                      int slots) {
+  SLIMPACK_CHECK(!replicas.empty() && orders.size() == replicas.size() && slots >= 1);
+  StepGraph graph(orders, static_cast<std::size_t>(slots));
+  std::vector<const PackPlan*> packs;
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    const TaskTimes& times = replicas[r].times;
+    SLIMPACK_CHECK(times.forward.size() == orders[r].stages() && times.ranks() == graph.ranks());
+    graph.set_times(r, times);
+    packs.push_back(&replicas[r].packs);
+  }
+  graph.join_merged(packs);
+  graph.run();
+  return graph;
+}
+
 }  // namespace slimpack

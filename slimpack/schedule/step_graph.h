@@ -135,4 +135,10 @@ class StepGraph {
   std::vector<std::int32_t> happened_;  ///< in turn: 2 · leader of a start, 2 · node + 1 of a put
 };
 
+/// The graph of a step with the times of all actions, as it has run. REQUIRES: at least one replica
+/// and an order for each, all with the same ranks and stages; check_plan and check_step are empty.
+/// Bytes are not needed. Cost: O(actions).
+[[nodiscard]] StepGraph timed_graph(std::span<const ReplicaPacks> replicas,
+                                    std::span<const Schedule> orders, int slots = kChannelSlots);
+
 }  // namespace slimpack

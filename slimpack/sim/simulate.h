@@ -28,11 +28,6 @@ struct SimulationResult {
   std::vector<Bytes> peak_activation;  ///< by rank, transients and waiting inputs included
 };
 
-/// The graph of a step, with the times of all actions. REQUIRES and cost: as simulate(); bytes are
-/// not needed.
-[[nodiscard]] StepGraph timed_graph(std::span<const ReplicaPacks> replicas,
-                                    std::span<const Schedule> orders, int slots = kChannelSlots);
-
 /// Runs the actions in the order of the schedules. A rank computes one action at a time. A finished
 /// action's output leaves at once if its channel has a free slot; else the rank waits. It arrives
 /// after the pack's transfer time. A merged MicroPack starts on a stage when all its replicas are

@@ -1,4 +1,4 @@
-#include "slimpack/zones/partition.h"
+#include "slimpack/zones/zones.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,9 +5,9 @@
 #include <array>
 #include <cmath>
 
-#include "slimpack/planner/exchange_planning.h"
+#include "slimpack/planner/best_order.h"
 #include "slimpack/planner/replica_tasks.h"
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
 
 namespace slimpack::conformance {
 namespace {

@@ -7,7 +7,7 @@
 #include "slimpack/base/random.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/step/engine.h"
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "tests/packflow/support/mail_processes.h"
 
 namespace slimpack {

@@ -1,5 +1,5 @@
 #include "slimpack/planner/baseline_search.h"
-#include "slimpack/planner/exchange_planning.h"
+#include "slimpack/planner/best_order.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/planner/baseline_step.h"
-#include "slimpack/planner/exchange_planning.h"
+#include "slimpack/planner/best_order.h"
 #include "slimpack/planner/planner.h"
 #include "tests/planner/small_step.h"
 #include "tests/support/expect_error.h"

@@ -5,7 +5,7 @@
 
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/baseline_step.h"
-#include "slimpack/planner/exchange_planning.h"
+#include "slimpack/planner/best_order.h"
 #include "slimpack/planner/recompute_choices.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "tests/planner/random_baseline_job.h"

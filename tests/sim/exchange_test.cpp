@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "slimpack/schedule/context_exchanges.h"
-#include "slimpack/schedule/vocabulary_actions.h"
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
+#include "slimpack/schedule/spread_vocabulary.h"
+#include "slimpack/schedule/ticks.h"
 #include "tests/sim/expect_starts.h"
 
 namespace slimpack {

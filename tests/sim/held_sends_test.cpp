@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
 #include "tests/sim/random_step_case.h"
 #include "tests/support/whole_packs.h"
 

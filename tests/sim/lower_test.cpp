@@ -1,4 +1,4 @@
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -5,8 +5,8 @@
 #include <map>
 #include <tuple>
 
-#include "slimpack/schedule/vocabulary_actions.h"
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
+#include "slimpack/schedule/spread_vocabulary.h"
 #include "tests/sim/expect_starts.h"
 
 namespace slimpack {

@@ -4,7 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "slimpack/schedule/list_scheduler.h"
-#include "slimpack/schedule/vocabulary_actions.h"
+#include "slimpack/schedule/spread_vocabulary.h"
 #include "slimpack/sim/simulate.h"
 #include "tests/solver/random_cut.h"
 #include "tests/support/bound_costs.h"

@@ -1,4 +1,4 @@
-#include "slimpack/zones/row_zones.h"
+#include "slimpack/zones/zones.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

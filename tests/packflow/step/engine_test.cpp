@@ -7,7 +7,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/schedule/context_exchanges.h"
+#include "slimpack/schedule/ticks.h"
 #include "tests/packflow/step/step_outcome.h"
 #include "tests/support/expect_error.h"
 

@@ -2,9 +2,9 @@
 // replicas that run merged MicroPacks.
 #include <gtest/gtest.h>
 
-#include "slimpack/schedule/context_exchanges.h"
 #include "slimpack/schedule/list_scheduler.h"
-#include "slimpack/schedule/vocabulary_actions.h"
+#include "slimpack/schedule/spread_vocabulary.h"
+#include "slimpack/schedule/ticks.h"
 #include "tests/packflow/step/memory_check.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/bound_costs.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "slimpack/packflow/step/engine.h"
-#include "slimpack/schedule/context_exchanges.h"
-#include "slimpack/schedule/vocabulary_actions.h"
+#include "slimpack/schedule/spread_vocabulary.h"
+#include "slimpack/schedule/ticks.h"
 #include "tests/packflow/support/small_runs.h"
 #include "tests/support/random_split.h"
 #include "tests/support/random_step.h"

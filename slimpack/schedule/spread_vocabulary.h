@@ -1,13 +1,25 @@
-// Vocabulary actions: E, H and G put into the orders of a step whose vocabulary is spread over the
-// pipeline.
+// Spread vocabulary: E, H and G, which all ranks of a pipeline run together. List scheduling knows
+// none of them: they are folded into other actions before it and put into its orders after it.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
+#include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/schedule/schedule.h"
 
 namespace slimpack {
+
+/// A list scheduler knows no actions that all ranks run together. For its sake each rank has E with
+/// the forwards of its first stage, and H and G with the backwards; and as gradients are used a
+/// tick after they are sent (ticks.h), they travel as long as a forward takes. Its
+/// orders then have as many forwards in flight as the ticks need. REQUIRES: times of a layout that
+/// spreads the vocabulary. `times.joint` is left as it is.
+void fold_vocabulary(TaskTimes& times);
+
+/// Folds bytes: peaks of E, H and G count as those of the MicroPack's forward or backward.
+void fold_vocabulary(TaskBytes& bytes, std::size_t ranks);
 
 /// The orders of all replicas with E, H and G, if the plan's layout spreads the vocabulary; else as
 /// they are. All ranks of a pipeline run these together, so they wait for each other once a tick.

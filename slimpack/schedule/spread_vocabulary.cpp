@@ -1,5 +1,6 @@
-// Steps: find the tick of each E, H and G from those of the other actions; put them between these.
-#include "slimpack/schedule/vocabulary_actions.h"
+// Steps of with_vocabulary: find the tick of each E, H and G from those of the other actions; put
+// them between these.
+#include "slimpack/schedule/spread_vocabulary.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,6 +11,16 @@
 
 namespace slimpack {
 namespace {
+
+void add(std::vector<Nanos>& to, const std::vector<Nanos>& more) {
+  for (std::size_t p = 0; p < to.size(); ++p) to[p] += more[p];
+}
+
+Nanos mean(const std::vector<Nanos>& times) {
+  Nanos sum;
+  for (const Nanos time : times) sum += time;
+  return times.empty() ? sum : Nanos(sum.count() / static_cast<std::int64_t>(times.size()));
+}
 
 /// An action of all ranks, between the two halves of a tick.
 struct JointAction {
@@ -55,6 +66,48 @@ std::vector<Action> merged(std::span<const StepNode> nodes, const std::vector<Jo
 }
 
 }  // namespace
+
+void fold_vocabulary(TaskTimes& times) {
+  const std::size_t ranks = times.ranks();
+  Nanos forward;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (const Pass pass : kJointPasses) {
+      const std::vector<Nanos>& joint = times.joint[joint_index(pass)];
+      if (runs_forward_packs(pass)) {
+        add(times.forward[r], joint);
+        continue;
+      }
+      add(times.backward[r], joint);
+      if (!times.input_gradient.empty()) add(times.input_gradient[r], joint);
+    }
+    forward = std::max(forward, mean(times.forward[r]));
+  }
+  for (Nanos& transfer : times.backward_transfer) transfer += forward;
+}
+
+void fold_vocabulary(TaskBytes& bytes, std::size_t ranks) {
+  const auto at_least = [](Bytes& peak, Bytes other) { peak = std::max(peak, other); };
+  const auto joint = [&](Pass pass, std::size_t p) {
+    return bytes.joint_transient[joint_index(pass)][p];
+  };
+  const std::size_t last = bytes.rows.size() - 1;
+  for (std::size_t f = 0; f < bytes.forward_input.size(); ++f) {
+    const Bytes row = bytes.forward_input[f];
+    for (std::size_t r = 0; r < ranks; ++r)
+      at_least(bytes.forward_transient[r][f], joint(Pass::kEmbedding, f));
+    bytes.forward_transient[0][f] += row;  // the next one's, looked up before this one runs
+    bytes.rows[last][f] += row;            // the head's input, then its gradient
+  }
+  for (std::size_t b = 0; b < bytes.backward_input.size(); ++b) {
+    for (std::size_t r = 0; r < ranks; ++r)
+      for (const Pass pass : {Pass::kHead, Pass::kEmbeddingGradient}) {
+        at_least(bytes.backward_transient[r][b], joint(pass, b));
+        if (!bytes.input_transient.empty()) at_least(bytes.input_transient[r][b], joint(pass, b));
+      }
+    bytes.backward_transient[0][b] += bytes.backward_input[b];  // the one before, for G
+    if (!bytes.input_transient.empty()) bytes.input_transient[0][b] += bytes.backward_input[b];
+  }
+}
 
 std::vector<Schedule> with_vocabulary(const StepPlan& plan, std::vector<Schedule> schedules,
                                       int slots) {

@@ -1,4 +1,4 @@
-#include "slimpack/schedule/vocabulary_actions.h"
+#include "slimpack/schedule/spread_vocabulary.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "slimpack/schedule/context_exchanges.h"
+#include "slimpack/schedule/ticks.h"
 
 #include <gtest/gtest.h>
 
