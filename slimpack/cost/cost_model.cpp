@@ -28,10 +28,11 @@ EdgeTime edge_time(const BoundStages& bound, StageId s, Pass pass) {
   const bool backward = pass == Pass::kBackward;
   const bool whole = !layout.spread_vocabulary;
   EdgeTime edge;
-  if (s.value() == 0 && whole) edge = backward ? cost.embedding_backward : cost.embedding_forward;
+  if (s.value() == 0 && whole)
+    edge = backward ? cost.ends.embedding_backward : cost.ends.embedding_forward;
   add(edge, bound.beside_layers(s, pass), 1);
   const bool last = s.value() == layout.stages() - 1;
-  if (last && backward && whole) add(edge, cost.head_backward, 1);
+  if (last && backward && whole) add(edge, cost.ends.head_backward, 1);
   const std::int32_t last_layer = bound.end_layer(s) - 1;
   if (bound.recompute_of(last_layer) == Recompute::kOffload)
     edge.per_token += uncovered_transfer(cost, pass, last && whole,
@@ -75,7 +76,7 @@ void add_layers(StageLayers& sum, const PackFlowStages& bound, StageId stage, Pa
   const Costs& cost = bound.cost;
   const auto counts = bound.layers_by_recompute(stage, kind);
   const std::int32_t all = std::accumulate(counts.begin(), counts.end(), 0);
-  const LayerCosts& layer = layer_costs(cost, kind);
+  const LayerCosts& layer = cost.kinds[kind];
   sum.exchange = sum.exchange + all * merge_time(layer, pass, replicas);
   if (pass == Pass::kForward) {
     sum.time = sum.time + all * layer.forward;
@@ -163,14 +164,6 @@ StageLayout layout_of_equals(const LayerWork& work, const std::vector<double>& e
 
 }  // namespace
 
-const LayerCosts& layer_costs(const Costs& cost, std::size_t kind) {
-  return kind == 0 ? cost : cost.more_kinds[kind - 1];
-}
-
-LayerCosts& layer_costs(Costs& cost, std::size_t kind) {
-  return kind == 0 ? cost : cost.more_kinds[kind - 1];
-}
-
 PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
   if (replicas == 1) return {};
   const auto known = [&](std::size_t power) {
@@ -213,17 +206,17 @@ EdgeTime vocabulary_time(const BoundStages& bound, Pass pass) {
   const Costs& cost = bound.cost;
   const double ranks = bound.layout.ranks();
   const double row = static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype)) *
-                     cost.transfer_per_byte;
+                     cost.transfer.per_byte;
   // To all other ranks or from them: of H both. One rank has the rows. Up to two others get them
   // from it; of more each first gets an even share, which it then passes to all.
   const double ways = pass == Pass::kHead ? 2 : 1;
   const double rounds = ranks > 3 ? 2 : 1;
   const double rows = ranks > 3 ? 2 * (ranks - 1) / ranks : ranks - 1;
-  EdgeTime time{ways * rounds * cost.transfer_latency, ways * rows * row};
+  EdgeTime time{ways * rounds * cost.transfer.latency, ways * rows * row};
   // Every rank writes a row for each token, of other ranks' tokens zeros.
-  if (pass == Pass::kEmbedding) add(time, cost.embedding_forward, 1);
-  if (pass == Pass::kEmbeddingGradient) add(time, cost.embedding_backward, 1);
-  if (pass == Pass::kHead) add(time, cost.head_backward, 1 / ranks);
+  if (pass == Pass::kEmbedding) add(time, cost.ends.embedding_forward, 1);
+  if (pass == Pass::kEmbeddingGradient) add(time, cost.ends.embedding_backward, 1);
+  if (pass == Pass::kHead) add(time, cost.ends.head_backward, 1 / ranks);
   return time;
 }
 
@@ -263,7 +256,7 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
   // 1. The work of one layer of each kind, and of each stage's edges, for these lengths.
   std::vector<double> work_of_kind, last_work_of_kind;
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
-    const LayerCosts& layer = layer_costs(cost, kind);
+    const LayerCosts& layer = cost.kinds[kind];
     double& work = work_of_kind.emplace_back(0.0);
     double& last_work = last_work_of_kind.emplace_back(0.0);
     for (const Tokens length : lengths) {
@@ -277,8 +270,9 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
   std::vector<double> edge_work(static_cast<std::size_t>(stages), 0.0);
   if (!spread_vocabulary) {
     edge_work.front() +=
-        (cost.embedding_forward.per_token + cost.embedding_backward.per_token) * token_count;
-    edge_work.back() += cost.head_backward.per_token * token_count;
+        (cost.ends.embedding_forward.per_token + cost.ends.embedding_backward.per_token) *
+        token_count;
+    edge_work.back() += cost.ends.head_backward.per_token * token_count;
   }
 
   const StagePlacement placement = StagePlacement::of(style, ranks, stages_per_rank);

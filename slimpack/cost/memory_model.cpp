@@ -63,9 +63,9 @@ std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted:
   std::vector<LayerWidths> widths;
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
     widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp).comm = cost.cp_comm_type;
-  if (!cost.gpu) return widths;
+  if (!cost.device.gpu) return widths;
   for (LayerWidths& w : widths) {
-    w.run_on(*cost.gpu);
+    w.run_on(*cost.device.gpu);
     w.kernel_bytes = counted >= Counted::kKernels;
   }
   return widths;
@@ -176,9 +176,10 @@ PackTransients pack_transients(const LayerWidths& w, const BoundStages& bound,
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
   const auto segments = regroup(held.packs);
-  const Tokens block = w.fused_head ? fused_head_block(w.vocab_size)
-                                    : head_block(w.vocab_size, bound.cost.gpu ? DeviceKind::kCuda
-                                                                              : DeviceKind::kCpu);
+  const Tokens block =
+      w.fused_head
+          ? fused_head_block(w.vocab_size)
+          : head_block(w.vocab_size, bound.cost.device.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
   std::vector<RowsFrom> rows;
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
@@ -396,7 +397,7 @@ TaskBytes PackFlowStages::bytes(const PackPlan& packs, const SequenceLengths& le
               s == layout.stages() - 1 && !layout.spread_vocabulary, splits_backward());
   if (layout.spread_vocabulary)
     add_vocabulary(bytes, widths.front(), held.packs, layout.ranks(),
-                   cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
+                   cost.device.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
   bytes.forward_input = per_pack(held.packs.forward, widths.front().hidden);
   bytes.backward_input = per_pack(held.packs.backward, widths.front().hidden);
   return bytes;

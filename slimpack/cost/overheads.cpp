@@ -58,11 +58,11 @@ Nanos computed(const StageTable& table, const PackPlan& packs, ReplicaId replica
 
 Costs without_overheads(const Costs& cost) {
   Costs rest = cost;
-  drop(static_cast<LayerCosts&>(rest));
-  for (LayerCosts& kind : rest.more_kinds) drop(kind);
-  for (EdgeTime* edge : {&rest.embedding_forward, &rest.embedding_backward, &rest.head_backward})
+  for (LayerCosts& kind : rest.kinds) drop(kind);
+  for (EdgeTime* edge :
+       {&rest.ends.embedding_forward, &rest.ends.embedding_backward, &rest.ends.head_backward})
     drop(*edge);
-  rest.transfer_latency = 0;  // ranks that share the vocabulary wait for it in every MicroPack
+  rest.transfer.latency = 0;  // ranks that share the vocabulary wait for it in every MicroPack
   if (rest.autograd) drop(*rest.autograd);
   return rest;
 }

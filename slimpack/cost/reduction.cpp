@@ -16,9 +16,9 @@ class Exchange {
   Exchange(const Costs& cost, const StageLayout& layout, std::int64_t bytes_each,
            std::int32_t replicas) {
     if (replicas == 1) return;
-    latency_ = cost.reduce_latency *
-               reduction_rounds({cost.ranks_per_node, cost.tp, layout.ranks(), replicas});
-    per_parameter_ = cost.reduce_per_byte * static_cast<double>(bytes_each) / cost.tp *
+    latency_ = cost.reduction.latency *
+               reduction_rounds({cost.host.ranks_per_node, cost.tp, layout.ranks(), replicas});
+    per_parameter_ = cost.reduction.per_byte * static_cast<double>(bytes_each) / cost.tp *
                      (replicas - 1) / replicas;
   }
 

@@ -14,8 +14,7 @@ namespace {
 /// The costs with layers that `change` has changed, of every kind.
 template <class Change>
 Costs with_layers(Costs cost, const Change& change) {
-  change(cost);
-  for (LayerCosts& kind : cost.more_kinds) change(kind);
+  for (LayerCosts& kind : cost.kinds) change(kind);
   return cost;
 }
 
@@ -58,7 +57,7 @@ bool StageTable::splits_backward() const {
 double StageTable::transfer(double tokens) const {
   const Costs& cost = bound_->cost;
   const auto row = static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype));
-  return cost.transfer_latency + cost.transfer_per_byte * row * tokens;
+  return cost.transfer.latency + cost.transfer.per_byte * row * tokens;
 }
 
 Abilities StageTable::abilities() const {
@@ -66,11 +65,12 @@ Abilities StageTable::abilities() const {
 }
 
 NodePlacement StageTable::placement() const {
-  return {bound_->cost.ranks_per_node, bound_->cost.tp, layout().ranks(), replication().replicas};
+  return {bound_->cost.host.ranks_per_node, bound_->cost.tp, layout().ranks(),
+          replication().replicas};
 }
 
 Bytes StageTable::host_memory() const {
-  return bound_->cost.host_memory;
+  return bound_->cost.host.memory;
 }
 
 bool StageTable::may_skip_forward(StageId stage) const {

@@ -37,14 +37,13 @@ void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t r
     invalid_input(
         "by the cost model ({}), a replica's actions take {:.3g} s together, below {:.3g} s can be "
         "planned; correct the cost model's times, or the speeds",
-        cost.source, all * 1e-9, most * 1e-9);
+        cost.origin.source, all * 1e-9, most * 1e-9);
 }
 
 /// The one window that layers have; 0 = none has.
 Tokens window_of(const Costs& cost) {
   Tokens window(0);
-  for (std::size_t kind = 0; kind <= cost.more_kinds.size(); ++kind)
-    window = std::max(window, layer_costs(cost, kind).forward.window);
+  for (const LayerCosts& kind : cost.kinds) window = std::max(window, kind.forward.window);
   return window;
 }
 
@@ -112,7 +111,7 @@ std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, St
     const double tokens = packs[p].rows;
     double all = 0;
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-      const EdgeTime& layer = layer_costs(cost, kind).weight_gradient;
+      const EdgeTime& layer = cost.kinds[kind].weight_gradient;
       all += static_cast<double>(layers[kind]) * (layer.per_pack + layer.per_token * tokens);
     }
     const Nanos time = rounded(all / speed);
@@ -234,7 +233,7 @@ EdgeTime StageTable::weight_gradient(StageId stage) const {
   const auto layers = kinds_of_stage(bound_->cost.shape, layout(), stage);
   EdgeTime time;
   for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-    const EdgeTime& layer = layer_costs(bound_->cost, kind).weight_gradient;
+    const EdgeTime& layer = bound_->cost.kinds[kind].weight_gradient;
     time.per_pack += static_cast<double>(layers[kind]) * layer.per_pack;
     time.per_token += static_cast<double>(layers[kind]) * layer.per_token;
   }

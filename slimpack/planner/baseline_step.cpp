@@ -23,7 +23,7 @@ TunedStep best_step(const Baseline& baseline, const Job& job, const SequenceLeng
   require_sensible(job, lengths, choices, known);
   require_packable(job.context, job.replicas, lengths);
   Costs cost = known;
-  if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
+  if (choices.backward == BackwardKind::kWhole) cost.kinds.front().weight_gradient = {};
   const Abilities able = abilities(cost);
   BaselineQuestion question = all_baselines(job, lengths, choices, cost);
   question.baselines = std::span(&baseline, 1);

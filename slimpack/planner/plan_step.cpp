@@ -383,7 +383,7 @@ Attempt search_slimpack(const Job& job, const SequenceLengths& lengths, const Ch
     return best;
   }
   Costs whole_cost = cost;
-  whole_cost.weight_gradient = {};
+  whole_cost.kinds.front().weight_gradient = {};
   const int threads = machine_threads();
   const Question split{job, lengths, choices, cost, common, threads};
   Attempt best;
@@ -456,7 +456,7 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
                       const Costs& known, const std::function<void()>& progress) {
   require_sensible(job, lengths, choices, known);
   Costs cost = known;
-  if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
+  if (choices.backward == BackwardKind::kWhole) cost.kinds.front().weight_gradient = {};
   Attempt best = make_step(job, lengths, choices, cost, progress);
   PlanOutcome outcome;
   if (best.step) {
@@ -469,7 +469,7 @@ PlanOutcome plan_step(const Job& job, const SequenceLengths& lengths, const Choi
     throw JobDoesNotFit(fmt::format(
         "a rank's offloaded rows do not fit into its {} of pinned host memory ({}); allow another "
         "plan.recompute, or use more ranks or a shorter data.context",
-        human_bytes(cost.host_memory), cost.source));
+        human_bytes(cost.host.memory), cost.origin.source));
   } else {
     const Refused refused{job, lengths, choices, cost, best.least->second};
     outcome.does_not_fit = refusal(refused, best.least->first);

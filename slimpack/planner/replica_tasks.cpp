@@ -93,7 +93,7 @@ Bytes host_need(const RatedPlan& step, const Costs& cost) {
 
 bool fits(const RatedPlan& step, Bytes need, const std::optional<Bytes>& cap, const Costs& cost) {
   return (!cap || need <= *cap) &&
-         (cost.host_memory == Bytes(0) || host_need(step, cost) <= cost.host_memory);
+         (cost.host.memory == Bytes(0) || host_need(step, cost) <= cost.host.memory);
 }
 
 double RatedPlan::gap() const {

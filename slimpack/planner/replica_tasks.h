@@ -44,7 +44,7 @@ namespace slimpack {
                               ReplicaId replica);
 
 /// Whether a step whose ranks hold `need` at most keeps the cap, and its offloaded rows keep
-/// cost.host_memory.
+/// cost.host.memory.
 [[nodiscard]] bool fits(const RatedPlan& step, Bytes need, const std::optional<Bytes>& cap,
                         const Costs& cost);
 

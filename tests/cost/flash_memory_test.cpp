@@ -174,12 +174,12 @@ TEST(FlashMemory, IsCountedOnGpusThatTheKernelRunsOn) {
   cost.shape = shape;
   cost.dtype = Dtype::kBf16;
   const std::int64_t cpu = backward(cost);
-  cost.gpu = gpu_memory(HardwareSpec{});
+  cost.device.gpu = gpu_memory(HardwareSpec{});
   // dK and dV of 32 heads of 128 over 4,096 tokens alone are 2 · 4,096 · 8,192 bytes.
   EXPECT_GT(backward(cost), cpu + 2 * 4096 * 8192 / 2);
   cost.dtype = Dtype::kFp32;  // which FlashAttention-2 does not take
   Costs without = cost;
-  without.gpu.reset();
+  without.device.gpu.reset();
   EXPECT_EQ(backward(cost), backward(without));
 }
 
