@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "bench/published/accounting.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/cost/recomputed_cost.h"
+#include "slimpack/spec/link_map.h"
 
 namespace slimpack::bench {
 namespace {

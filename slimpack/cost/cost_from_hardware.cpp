@@ -4,10 +4,10 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/head_block.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/link_costs.h"
-#include "slimpack/cost/node_placement.h"
+#include "slimpack/cost/vocabulary_memory.h"
+#include "slimpack/spec/link_map.h"
 
 namespace slimpack {
 
@@ -254,7 +254,7 @@ Costs with_gpu(Costs cost, const HardwareSpec& hardware) {
     widths.run_on(*cost.device.gpu);
     LayerCosts& layer = cost.kinds[kind];
     if (!widths.elementwise_again()) layer.elementwise = {};
-    fused_head = fused_head && widths.fused_head;
+    fused_head = fused_head && HeadMemory(widths, cost.shape.vocab_size, DeviceKind::kCuda).fused;
   }
   if (!fused_head) return cost;
   const Job job{cost.shape, cost.shape.kinds.front(), cost.dtype, hardware, {.tensor = cost.tp}};

@@ -67,17 +67,17 @@ struct AgainTimes {
 
 /// Times of a decoder layer of one kind.
 struct LayerCosts {
-  PackCost forward;
-  PackCost backward;  ///< with Recompute::kElementwise; others: backward_time
+  PackCost forward = {};
+  PackCost backward = {};  ///< with Recompute::kElementwise; others: backward_time
   /// The part of forward.per_pack that reads the weights. What computes products again reads the
   /// weights of these again. 0 = not known: per_pack counts as overhead.
   double weight_reading = 0;
   /// The time that `backward` takes beyond a backward with Recompute::kNothing, which keeps 1 / rms
   /// of norms and silu(gate) ⊙ up. `weight_gradient` does not include it. Zero = not known.
-  EdgeTime elementwise;
+  EdgeTime elementwise = {};
   /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
   /// backward may put it off. Zero = not known, backward is not split.
-  EdgeTime weight_gradient;
+  EdgeTime weight_gradient = {};
   /// Set by a profile; not set: backward_time takes forward's times.
   std::optional<AgainTimes> again = std::nullopt;
   /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
@@ -86,7 +86,7 @@ struct LayerCosts {
   bool operator==(const LayerCosts&) const = default;
 };
 
-/// Times of the model's ends.
+/// Nanoseconds of the model's ends.
 struct EndCosts {
   EdgeTime embedding_forward;   ///< first stage, forward
   EdgeTime embedding_backward;  ///< first stage, backward
@@ -95,7 +95,7 @@ struct EndCosts {
   bool operator==(const EndCosts&) const = default;
 };
 
-/// The time of a message: of each message, and of each of its bytes.
+/// Nanoseconds of a message: of each message, and of each of its bytes.
 struct MessageTime {
   double latency = 0;
   double per_byte = 0;
@@ -135,7 +135,7 @@ struct MeasuredOn {
   bool operator==(const MeasuredOn&) const = default;
 };
 
-/// Where costs come from, and how well they fit it.
+/// The source of the costs, and how well they fit what was measured there.
 struct CostOrigin {
   std::string source;         ///< for people: "profile of …", "hardware"
   double fit_error = 0;       ///< FitErrors::largest of the fit; 0 = not fitted
@@ -156,8 +156,8 @@ struct Costs {
   std::vector<LayerCosts> kinds{LayerCosts()};  ///< by kind of layer, as Decoder::kinds
   EndCosts ends;
   double optimizer_per_parameter = 0;  ///< of the stage; each of its tp ranks updates 1/tp of them
-  /// Of a stage's whole output; each of the stage's tp ranks sends 1/tp of it. Where a rank sends
-  /// to two stages, both directions share its link.
+  /// Messages between stages: a stage's whole output, of which each of its tp ranks sends 1/tp.
+  /// Where a rank sends to two stages, both directions share its link.
   MessageTime transfer;
   /// Exchanges of gradients and parameters between replicas: time per round (reduction.h), and per
   /// byte that one rank sends. A rank holds the gradients of 1/tp of its stage's parameters.
@@ -196,7 +196,7 @@ struct Costs {
                                            double peak_flops);
 
 /// Costs of a job with `tp` tensor-parallel ranks (with sequence sharding) for each stage and
-/// replica, `most_replicas` replicas and `stages` stages. Where ranks stand says node_placement.h:
+/// replica, `most_replicas` replicas and `stages` stages. NodePlacement says where ranks stand:
 /// groups that no node divides use the node's links, others the network; if any stage boundary
 /// crosses nodes, all count as the network's. `merge` has groups of 2, 4, … up to most_replicas.
 /// Experts are spread over the tp ranks, which exchange the tokens. `context`: how replicas that

@@ -6,9 +6,9 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/abilities.h"
+#include "slimpack/cost/attention_memory.h"
 #include "slimpack/cost/bound_stages.h"
-#include "slimpack/cost/layer_transients.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/reduction.h"
 
 namespace slimpack {

@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/hardware.h"
+#include "slimpack/spec/link_map.h"
 
 namespace slimpack {
 

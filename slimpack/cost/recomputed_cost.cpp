@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 
 namespace slimpack {
 namespace {
@@ -56,7 +56,7 @@ EdgeTime products_again(const LayerCosts& layer, Recompute recompute, const Agai
 /// Nanoseconds that a token's row of one layer takes to host memory or back.
 double row_transfer(const Costs& cost, std::size_t kind) {
   const LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);
-  const double bytes = cost.row_bytes > 0 ? cost.row_bytes : static_cast<double>(widths.row);
+  const double bytes = cost.row_bytes > 0 ? cost.row_bytes : static_cast<double>(widths.row());
   return cost.host.per_byte * bytes;
 }
 

@@ -4,9 +4,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/reduction.h"
-#include "slimpack/cost/row_moves.h"
 
 namespace slimpack {
 namespace {
@@ -65,6 +64,26 @@ Nanos time_of_zones(const CostOf& cost_of, const PackSums& sum, double moving) {
       times[static_cast<std::size_t>(m)] += time;
   }
   return rounded(std::ranges::max(times));
+}
+
+/// Nanoseconds of the moves in all layers of a stage in one pass. Forward moves queries, keys and
+/// values there and outputs back; backward moves outputs back again and their gradients there, and
+/// gradients of queries, keys and values back.
+double row_move_time(const Costs& cost, const StageLayout& layout, StageId stage, Pass pass,
+                     const RowMoves& moves) {
+  if (moves == RowMoves()) return 0;
+  const bool backward = pass == Pass::kBackward;
+  const double of_byte =
+      moves.inside * cost.row_moves.inside + moves.outside * cost.row_moves.outside;
+  double time = 0;
+  for (std::int32_t l = layout.layer_begin[stage.index()];
+       l < layout.layer_begin[stage.index() + 1]; ++l) {
+    const LayerWidths widths(cost.shape, cost.shape.kind_of(static_cast<std::size_t>(l)),
+                             cost.dtype, cost.tp);
+    const auto q = static_cast<double>(widths.q), qkv = q + 2 * static_cast<double>(widths.k);
+    time += (backward ? 3 : 2) * cost.row_moves.latency + of_byte * (qkv + (backward ? 2 : 1) * q);
+  }
+  return time;
 }
 
 std::vector<Nanos> stage_times(const BoundStages& bound, StageId stage, Pass pass,

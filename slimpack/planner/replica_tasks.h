@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/cost/counted.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/step_problem.h"

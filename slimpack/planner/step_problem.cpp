@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "slimpack/base/progress.h"
-#include "slimpack/cost/whole_sequences.h"
+#include "slimpack/cost/pack_cost.h"
 
 namespace slimpack {
 namespace {

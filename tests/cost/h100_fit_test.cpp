@@ -9,7 +9,7 @@
 
 #include "slimpack/base/file.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/nnls.h"
+#include "slimpack/cost/fit.h"
 #include "slimpack/spec/hardware.h"
 #include "slimpack/workload/slice.h"
 

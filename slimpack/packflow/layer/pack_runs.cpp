@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "slimpack/cost/joined_slices.h"
+#include "slimpack/cost/attention_rules.h"
 
 namespace slimpack {
 namespace {

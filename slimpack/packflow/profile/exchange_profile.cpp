@@ -10,7 +10,7 @@
 
 #include "slimpack/cost/fit.h"
 #include "slimpack/cost/gpu_memory.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/reduction.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/device_memory.h"
@@ -141,7 +141,7 @@ EdgeTime exchange_time(const std::vector<BeyondMeasurement>& measured) {
 
 TravelWidths travel_widths(const ProfileOptions& options) {
   LayerWidths widths(options.shape, 0, options.dtype, options.tp);
-  widths.comm = options.cp_comm_type;
+  widths.runtime.comm = options.cp_comm_type;
   return widths.travel();
 }
 

@@ -12,7 +12,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/fit.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/recomputed_cost.h"
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/profile/pack_sizes.h"

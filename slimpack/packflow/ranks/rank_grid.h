@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/plan/stage_placement.h"
+#include "slimpack/spec/link_map.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

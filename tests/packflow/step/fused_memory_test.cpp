@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "slimpack/cost/gpu_memory.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "tests/packflow/step/memory_check.h"
 #include "tests/packflow/step/step_outcome.h"
 #include "tests/packflow/support/pretended_device.h"
