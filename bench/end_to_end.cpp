@@ -188,7 +188,8 @@ void run(const Arguments& a) {
 
   const Costs cost = profile_costs(
       {.shape = work.shape, .context = a.context, .ranks = a.ranks, .pin_threads = true});
-  fmt::print("{}; largest error of the fit {}\n", cost.source, human_share(cost.fit_error));
+  fmt::print("{}; largest error of the fit {}\n", cost.origin.source,
+             human_share(cost.origin.fit_error));
   const auto engine = [&](std::int32_t stages) {
     return EngineOptions{.shape = work.shape,
                          .layout = balanced_layout(cost, work.lengths, stages),
@@ -210,7 +211,7 @@ void run(const Arguments& a) {
                       {"ranks", a.ranks},
                       {"context", a.context.count()},
                       {"tokens", total_tokens(work.lengths).count()},
-                      {"fit_error", cost.fit_error},
+                      {"fit_error", cost.origin.fit_error},
                       {"whole", figures(ways[0], t1, 1)},
                       {"packed", figures(ways[1], t1, a.ranks)},
                       {"slimpack", figures(ways[2], t1, a.ranks)},

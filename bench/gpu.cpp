@@ -148,7 +148,7 @@ std::vector<NamedPlan> plans_of(const SequenceLengths& lengths, const Costs& cos
   std::vector<NamedPlan> plans{
       {"packed", planned(lengths, cost, PlannerKind::kPacked, a, kept)},
       {"slimpack", planned(lengths, cost, PlannerKind::kSlimpack, a, kept)}};
-  if (cost.host_per_byte > 0)
+  if (cost.host.per_byte > 0)
     plans.push_back({"slimpack, offloading",
                      planned(lengths, cost, PlannerKind::kSlimpack, a, {Recompute::kOffload})});
   return plans;

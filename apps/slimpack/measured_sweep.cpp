@@ -69,7 +69,7 @@ SweepPoint trained(const SweepJob& job, const Costs& cost, std::int64_t steps, P
 
 std::string cost_note(const std::vector<Costs>& costs) {
   std::set<std::string> sources;
-  for (const Costs& cost : costs) sources.insert(cost.source);
+  for (const Costs& cost : costs) sources.insert(cost.origin.source);
   return fmt::format("cost: {}", fmt::join(sources, "; "));
 }
 

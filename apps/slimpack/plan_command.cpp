@@ -112,7 +112,7 @@ void plan_one_step(const PlanArguments& arguments, const StepPlanning& planning,
   rows.insert(rows.begin(), {{"step", samples.source},
                              {"data", samples.long_documents},
                              {"planner", planner_text(config, planned)},
-                             {"cost from", cost.source}});
+                             {"cost from", cost.origin.source}});
   rows.emplace_back("memory cap", cap_text(planning, planned));
   rows.emplace_back("planned in", human_duration(taken));
   std::FILE* const out = stream_of(arguments);

@@ -47,13 +47,14 @@ nlohmann::json ratios_to_json(const std::vector<PassRatio>& ratios) {
 
 std::string coefficient_table(const Costs& cost) {
   Table table({{"one layer, ns", Align::kLeft}, {"forward"}, {"backward"}, {"of it weights"}});
+  const LayerCosts& kind = cost.kinds.front();
   const auto row = [&](const char* name, double PackCost::*field, double weights = 0) {
-    table.add_row({name, fmt::format("{:.4g}", cost.forward.*field),
-                   fmt::format("{:.4g}", cost.backward.*field), fmt::format("{:.4g}", weights)});
+    table.add_row({name, fmt::format("{:.4g}", kind.forward.*field),
+                   fmt::format("{:.4g}", kind.backward.*field), fmt::format("{:.4g}", weights)});
   };
-  row("per MicroPack", &PackCost::per_pack, cost.weight_gradient.per_pack);
+  row("per MicroPack", &PackCost::per_pack, kind.weight_gradient.per_pack);
   row("per slice", &PackCost::per_slice);
-  row("per token", &PackCost::per_token, cost.weight_gradient.per_token);
+  row("per token", &PackCost::per_token, kind.weight_gradient.per_token);
   row("per query-key pair", &PackCost::per_pair);
   row("per prefix token", &PackCost::per_prefix_token);
   row(fmt::format("per row below {}", PackCost::kFullRows.count()).c_str(),
@@ -63,11 +64,12 @@ std::string coefficient_table(const Costs& cost) {
 
 /// The time of a layer of merged MicroPacks beyond each member's share.
 std::string merge_table(const Costs& cost) {
-  if (cost.merge.empty()) return "";
+  const std::vector<MergeTime>& merge = cost.kinds.front().merge;
+  if (merge.empty()) return "";
   Table table(
       {{"merged, ns more", Align::kLeft}, {"forward"}, {"a token"}, {"backward"}, {"a token"}});
-  for (std::size_t k = 0; k < cost.merge.size(); ++k) {
-    const MergeTime& m = cost.merge[k];
+  for (std::size_t k = 0; k < merge.size(); ++k) {
+    const MergeTime& m = merge[k];
     table.add_row({fmt::format("over {}", 2 << k), fmt::format("{:.4g}", m.forward.per_pack),
                    fmt::format("{:.4g}", m.forward.per_token),
                    fmt::format("{:.4g}", m.backward.per_pack),
@@ -102,7 +104,7 @@ void profile(const ProfileArguments& arguments) {
   if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
   std::FILE* const out = report_stream({arguments.out, arguments.json});
   fmt::print(out, "{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}{}\n",
-             cost.source, ratio_table(ratios), coefficient_table(cost), merge_table(cost));
+             cost.origin.source, ratio_table(ratios), coefficient_table(cost), merge_table(cost));
   if (config.train.device == DeviceKind::kCuda)
     fmt::print(
         out,
@@ -112,8 +114,9 @@ void profile(const ProfileArguments& arguments) {
       out,
       "memory of a rank: {}\nlargest error of the fit: {}\nmean error on sizes that it has not "
       "seen: {}\nwritten: {}\n",
-      human_bytes(cost.memory), human_share(cost.fit_error),
-      cost.held_out_error > 0 ? human_share(cost.held_out_error) : "none was affordable",
+      human_bytes(cost.device.memory), human_share(cost.origin.fit_error),
+      cost.origin.held_out_error > 0 ? human_share(cost.origin.held_out_error)
+                                     : "none was affordable",
       arguments.out);
 }
 

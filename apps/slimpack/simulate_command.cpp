@@ -46,7 +46,7 @@ void simulate_plan(const SimulateArguments& arguments) {
   if (!arguments.json.empty())
     write_file(arguments.json, step_figures(step, file.cost).dump(2) + "\n");
   ReportRows rows = step_rows(step, file.cost);
-  rows.insert(rows.begin(), {"cost from", file.cost.source});
+  rows.insert(rows.begin(), {"cost from", file.cost.origin.source});
   std::FILE* const out = report_stream({arguments.json, arguments.timeline});
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}", step_report(step, file.cost, rows, columns),

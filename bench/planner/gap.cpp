@@ -18,7 +18,7 @@
 #include "bench/planner/parts.h"
 #include "slimpack/base/median.h"
 #include "slimpack/base/table.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 
 namespace slimpack::bench {
 namespace {

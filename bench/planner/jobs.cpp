@@ -29,7 +29,7 @@ struct PublishedSpeeds {
 /// nodes in setting B.
 Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged = 1) {
   Costs cost;
-  cost.source = "published accounting";
+  cost.origin.source = "published accounting";
   cost.shape = read_decoder(repository_file("models/llama-2-7b.json"));
   cost.dtype = Dtype::kBf16;
   cost.tp = speeds.tp;
@@ -37,19 +37,21 @@ Costs published_cost(const PublishedSpeeds& speeds, std::int32_t most_merged = 1
   const double tp = speeds.tp;
   const double per_nano = 1e-9;
   cost.row_bytes = 34 * h / tp;
-  cost.forward.per_token = 24 * h * h / tp / (speeds.linear * per_nano);
-  cost.backward.per_token = 2 * cost.forward.per_token;
-  cost.forward.per_pair = 4 * h / tp / (speeds.attention_forward * per_nano);
-  cost.backward.per_pair =
+  LayerCosts& layer = cost.kinds.front();
+  layer.forward.per_token = 24 * h * h / tp / (speeds.linear * per_nano);
+  layer.backward.per_token = 2 * layer.forward.per_token;
+  layer.forward.per_pair = 4 * h / tp / (speeds.attention_forward * per_nano);
+  layer.backward.per_pair =
       speeds.attention_backward_work * 4 * h / tp / (speeds.attention_backward * per_nano);
-  cost.forward.per_pack = 1e3 * speeds.forward_overhead_us;
-  cost.backward.per_pack = 1e3 * speeds.backward_overhead_us;
+  layer.forward.per_pack = 1e3 * speeds.forward_overhead_us;
+  layer.backward.per_pack = 1e3 * speeds.backward_overhead_us;
   // The weights' half of the linear work, and the launches of its products.
-  cost.weight_gradient = {cost.backward.per_pack / 4, cost.forward.per_token};
+  layer.weight_gradient = {layer.backward.per_pack / 4, layer.forward.per_token};
   if (most_merged > 1)  // at the runtime's price
-    cost.merge = cost_from_hardware(cost.shape, cost.dtype, HardwareSpec{}, speeds.tp, most_merged,
-                                    kSettingBStages)
-                     .merge;
+    layer.merge = cost_from_hardware(cost.shape, cost.dtype, HardwareSpec{}, speeds.tp, most_merged,
+                                     kSettingBStages)
+                      .kinds.front()
+                      .merge;
   return cost;
 }
 
@@ -63,11 +65,12 @@ StageLayout equal_stages(std::int32_t stages) {
 }  // namespace
 
 double stage_work(const Costs& cost, const SequenceLengths& lengths, std::int32_t layers) {
+  const LayerCosts& layer = cost.kinds.front();
   double work = 0;
   for (const Tokens length : lengths) {
     const auto n = static_cast<double>(length.count());
-    work += (cost.forward.per_token + cost.backward.per_token) * n +
-            (cost.forward.per_pair + cost.backward.per_pair) * n * (n + 1) / 2;
+    work += (layer.forward.per_token + layer.backward.per_token) * n +
+            (layer.forward.per_pair + layer.backward.per_pair) * n * (n + 1) / 2;
   }
   return work * layers;
 }
@@ -76,7 +79,7 @@ Bytes activation_memory(const Costs& cost, const StageLayout& layout, std::int32
   const StageTable table = stage_table(cost, layout, {}, {replicas, {}});
   Bytes state;
   for (std::int32_t r = 0; r < layout.ranks(); ++r) state = std::max(state, table.state(r).total());
-  return (cost.memory - state) * 95 / 100;
+  return (cost.device.memory - state) * 95 / 100;
 }
 
 StepJob setting_a_job(SettingAJob job) {
@@ -117,7 +120,7 @@ Costs grid_cost(std::string_view model, const Grid& grid) {
   Costs cost = cost_from_hardware(
       read_decoder(repository_file(fmt::format("models/{}.json", model))), Dtype::kBf16,
       read_hardware(repository_file("hardware/h100.toml")), grid.tp, grid.dp, grid.pp);
-  cost.host_per_byte = 0;
+  cost.host.per_byte = 0;
   return cost;
 }
 

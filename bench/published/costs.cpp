@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "bench/published/accounting.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/cost/recomputed_cost.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack::bench {
 namespace {
@@ -87,9 +87,10 @@ void lengthen(const PublishedJob& job, double least, PackCost& pass) {
 void add_edges(const PublishedJob& job, Costs& cost) {
   const double host = job.runtime.edge_host_us * kNanosPerMicro;
   const double bytes = job.runtime.logit_bytes * static_cast<double>(job.shape.vocab_size);
-  cost.embedding_forward.per_pack += host;
-  cost.head_backward.per_pack += host;
-  cost.head_backward.per_token += bytes / job.tp / job.hardware.memory_bandwidth * kNanosPerSecond;
+  cost.ends.embedding_forward.per_pack += host;
+  cost.ends.head_backward.per_pack += host;
+  cost.ends.head_backward.per_token +=
+      bytes / job.tp / job.hardware.memory_bandwidth * kNanosPerSecond;
 }
 
 /// Bytes per second that a rank sends in a ring over a group of which a node has `members`. Across
@@ -109,10 +110,10 @@ HardwareSpec with_tensor_rings(const PublishedJob& job) {
 /// Messages between stages, and the rings of replicas, have the network as it is.
 void set_network(const PublishedJob& job, double tensor_rate, Costs& cost) {
   const HardwareSpec& h = job.hardware;
-  cost.transfer_per_byte *= tensor_rate / h.link_bytes_per_second;
+  cost.transfer.per_byte *= tensor_rate / h.link_bytes_per_second;
   const std::int32_t replica = job.tp * job.layout.ranks();
   const bool in_node = replica * job.dp <= h.ranks_per_node;
-  cost.reduce_per_byte =
+  cost.reduction.per_byte =
       kNanosPerSecond / (in_node ? h.node_link_bytes_per_second
                                  : ring_rate(h, std::max(1, h.ranks_per_node / replica)));
 }
@@ -127,18 +128,19 @@ Costs published_costs(const PublishedJob& job) {
   const HardwareSpec hardware = with_tensor_rings(job);
   Costs cost =
       cost_from_hardware(job.shape, Dtype::kBf16, hardware, job.tp, job.dp, job.layout.ranks());
+  LayerCosts& layer = cost.kinds.front();
   set_network(job, hardware.link_bytes_per_second, cost);
-  if (job.tp > 1 && !job.sequence_sharded) drop_gathers(job, hardware, cost.backward);
+  if (job.tp > 1 && !job.sequence_sharded) drop_gathers(job, hardware, layer.backward);
   // Our own backward runs norms and activations again; other programs keep their results, or run
   // the whole layer again.
   if (job.runtime.elementwise_bytes == 0 && job.kept != Kept::kInput)
-    cost.backward = backward_time(cost, Recompute::kNothing);
+    layer.backward = backward_time(cost, Recompute::kNothing);
   const PackCost moved = moved_bytes(job);
-  cost.forward = cost.forward + moved;
-  cost.backward = cost.backward + 2.0 * moved + computed_again(job, cost.forward);
+  layer.forward = layer.forward + moved;
+  layer.backward = layer.backward + 2.0 * moved + computed_again(job, layer.forward);
   const bool again = job.kept == Kept::kInput;
-  lengthen(job, host_time(job, 1, 1), cost.forward);
-  lengthen(job, host_time(job, again ? 1 : 0, again ? 2 : 1), cost.backward);
+  lengthen(job, host_time(job, 1, 1), layer.forward);
+  lengthen(job, host_time(job, again ? 1 : 0, again ? 2 : 1), layer.backward);
   add_edges(job, cost);
   cost.zero = zero_of(job.shared);
   cost.row_bytes = row_bytes(job);

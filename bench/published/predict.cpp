@@ -24,7 +24,7 @@ void set_plain_step_end(const PublishedJob& job, const Costs& cost, TaskTimes& t
       parameters += static_cast<double>(stage_parameters(job.shape, job.layout, stage)) / job.tp;
     const double bytes = parameters * static_cast<double>(element_bytes(cost.dtype));
     const double reduce =
-        job.dp == 1 ? 0 : 2 * (cost.reduce_latency + others * bytes * cost.reduce_per_byte);
+        job.dp == 1 ? 0 : 2 * (cost.reduction.latency + others * bytes * cost.reduction.per_byte);
     const auto r = static_cast<std::size_t>(rank);
     times.reduce[r] = Nanos(std::llround(reduce));
     if (!times.reduce_after_weights.empty()) times.reduce_after_weights[r] = times.reduce[r];

@@ -65,14 +65,14 @@ Decoder measured_model(const Options& options) {
 /// bytes.
 double speed_by_flops(const Costs& cost) {
   const double flops = layer_linear_flops(cost.shape.kinds[0], Tokens(1), Pass::kForward).count() /
-                       cost.forward.per_token * 1e9;
+                       cost.kinds.front().forward.per_token * 1e9;
   return flops / 200e12 * 2;
 }
 
 /// Bytes of a layer's output for each nanosecond that its products take.
 double bytes_of_products(const Costs& cost) {
   const auto bytes = static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype));
-  return bytes / cost.forward.per_token;
+  return bytes / cost.kinds.front().forward.per_token;
 }
 
 /// A core's share by rows of a layer, against rows of the 7B model: moving one takes as large a

@@ -6,9 +6,8 @@ namespace slimpack {
 namespace {
 
 bool windowed(const Costs& cost) {
-  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
-    if (layer_costs(cost, kind).forward.window > Tokens(0)) return true;
-  return false;
+  return std::ranges::any_of(cost.kinds,
+                             [](const LayerCosts& kind) { return kind.forward.windowed(); });
 }
 
 }  // namespace
@@ -21,14 +20,14 @@ Abilities abilities(const Costs& cost) {
   if (cost.autograd) return {.own_layers = true};
   Abilities packflow{
       .recomputations = {all_recomputations().begin(), all_recomputations().end()},
-      .largest_merge = 1 << std::min<std::size_t>(cost.merge.size(), 30),
+      .largest_merge = 1 << std::min<std::size_t>(cost.kinds.front().merge.size(), 30),
       .spreads_vocabulary = true,
       .shares_state = true,
       .exchanges_attention = !windowed(cost),
       .keeps_by_token = true,
       .leaves_forwards = false,
   };
-  if (cost.host_per_byte == 0) std::erase(packflow.recomputations, Recompute::kOffload);
+  if (cost.host.per_byte == 0) std::erase(packflow.recomputations, Recompute::kOffload);
   return packflow;
 }
 

@@ -71,7 +71,7 @@ struct PairedPacks {
 /// A forward without a graph on the last stage: no further than keys and values that are needed.
 PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forward) {
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin.back() - 1);
-  const PackCost skipped = (-1.0) * layer_costs(cost, cost.shape.kind_of(last_layer)).forward;
+  const PackCost skipped = (-1.0) * cost.kinds[cost.shape.kind_of(last_layer)].forward;
   const PackCost rest = forward + skipped;
   return {std::max(0.0, rest.per_pack),          std::max(0.0, rest.per_slice),
           std::max(0.0, rest.per_token),         std::max(0.0, rest.per_pair),
@@ -84,7 +84,7 @@ PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forwar
 /// share of `bytes` on.
 double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
   return (replicas - 1) *
-         (cost.reduce_latency + cost.reduce_per_byte * bytes / static_cast<double>(replicas));
+         (cost.reduction.latency + cost.reduction.per_byte * bytes / static_cast<double>(replicas));
 }
 
 void require_countable(double bytes) {
@@ -322,7 +322,7 @@ StageLayers AutogradStages::layers(StageId stage, Pass pass, std::int32_t replic
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     const auto counts = layers_by_recompute(stage, kind);
     const std::int32_t all = std::accumulate(counts.begin(), counts.end(), 0);
-    const LayerCosts& layer = layer_costs(cost, kind);
+    const LayerCosts& layer = cost.kinds[kind];
     sum.exchange = sum.exchange + all * merge_time(layer, pass, replicas);
     if (!keeps) {
       sum.time = sum.time + all * (forward ? layer.forward : layer.backward);
@@ -378,7 +378,7 @@ void AutogradStages::add_step_end(TaskTimes& times, const PackPlan&, ReplicaId r
                             ? static_cast<double>(cost.shape.edges->shared)
                             : 0;
     const double exchanged =
-        tied > 0 ? cost.transfer_latency + cost.transfer_per_byte * gradient * tied : 0;
+        tied > 0 ? cost.transfer.latency + cost.transfer.per_byte * gradient * tied : 0;
     // An all-reduce is a ring that sums and a ring that hands out.
     times.reduce.push_back(
         rounded(2 * ring_time(cost, parameters * gradient, replication.replicas) + exchanged));

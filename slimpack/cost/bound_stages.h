@@ -52,7 +52,9 @@ class BoundStages {
   /// enumeration.
   [[nodiscard]] std::array<std::int32_t, kRecomputations> layers_by_recompute(
       StageId stage, std::size_t kind) const;
-  [[nodiscard]] bool splits_backward() const { return cost.weight_gradient != EdgeTime(); }
+  [[nodiscard]] bool splits_backward() const {
+    return cost.kinds.front().weight_gradient != EdgeTime();
+  }
 
   [[nodiscard]] virtual StageLayers layers(StageId stage, Pass pass,
                                            std::int32_t replicas) const = 0;
@@ -94,7 +96,7 @@ class PackFlowStages final : public BoundStages {
                                 Counted counted, ReplicaId replica) const override;
   [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
   [[nodiscard]] ModelState state(std::int64_t held, std::int64_t bucket) const override;
-  [[nodiscard]] bool holds_what_travels() const override { return cost.gpu.has_value(); }
+  [[nodiscard]] bool holds_what_travels() const override { return cost.device.gpu.has_value(); }
 };
 
 /// A run of a model's own layers. REQUIRES: cost.autograd, whose rules AutogradCosts says.

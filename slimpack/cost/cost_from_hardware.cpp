@@ -4,10 +4,10 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/head_block.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/link_costs.h"
-#include "slimpack/cost/node_placement.h"
+#include "slimpack/cost/vocabulary_memory.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 
@@ -123,8 +123,8 @@ EdgeTime elementwise_time(const Job& job) {
 /// token's row (zeros for the others' words). Backward adds the rows' gradients to fp32 sums.
 void set_embedding(Costs& cost, const Job& job) {
   const double row = job.hidden() * job.nanos_per_memory_byte();
-  cost.embedding_forward.per_token = 2 * job.element() * row;
-  cost.embedding_backward.per_token = (job.element() + 2 * job.accumulator()) * row;
+  cost.ends.embedding_forward.per_token = 2 * job.element() * row;
+  cost.ends.embedding_backward.per_token = (job.element() + 2 * job.accumulator()) * row;
 }
 
 double rows_of(Tokens block) {
@@ -151,8 +151,8 @@ void set_head(Costs& cost, const Job& job) {
   const Flops flops =
       head_flops(job.shape, one, Pass::kForward) + head_flops(job.shape, one, Pass::kBackward);
   const double block = block_nanos(job);
-  cost.head_backward.per_pack = job.hardware.backward_overhead_us * kNanosPerMicro + block / 2;
-  cost.head_backward.per_token =
+  cost.ends.head_backward.per_pack = job.hardware.backward_overhead_us * kNanosPerMicro + block / 2;
+  cost.ends.head_backward.per_token =
       flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp +
       block / rows_of(head_block(words_of_rank(job), DeviceKind::kCuda));
 }
@@ -225,12 +225,12 @@ Costs cost_from_hardware(const Decoder& shape, Dtype dtype, const HardwareSpec& 
           hardware,
           {hardware.ranks_per_node, tp, stages, most_replicas}};
   Costs cost;
-  static_cast<LayerCosts&>(cost) = kind_costs(job, most_replicas);
-  for (std::size_t kind = 1; kind < shape.kinds.size(); ++kind) {
-    job.layer = shape.kinds[kind];
-    cost.more_kinds.push_back(kind_costs(job, most_replicas));
+  cost.kinds.clear();
+  for (const LayerShape& layer : shape.kinds) {
+    job.layer = layer;
+    cost.kinds.push_back(kind_costs(job, most_replicas));
   }
-  cost.source = hardware.name.empty() ? "hardware" : "hardware: " + hardware.name;
+  cost.origin.source = hardware.name.empty() ? "hardware" : "hardware: " + hardware.name;
   cost.shape = shape;
   cost.dtype = dtype;
   cost.tp = tp;
@@ -238,28 +238,28 @@ Costs cost_from_hardware(const Decoder& shape, Dtype dtype, const HardwareSpec& 
   set_head(cost, job);
   cost.optimizer_per_parameter = optimizer_bytes(job) * job.nanos_per_memory_byte() / job.tp;
   // Every rank has a link of its own to the host.
-  if (hardware.host_bandwidth > 0) cost.host_per_byte = kNanosPerSecond / hardware.host_bandwidth;
-  cost.host_memory = pinnable(hardware.host_memory_bytes);
-  cost.memory = hardware.memory_bytes;
-  cost.peak_flops = hardware.peak_flops;
+  if (hardware.host_bandwidth > 0) cost.host.per_byte = kNanosPerSecond / hardware.host_bandwidth;
+  cost.host.memory = pinnable(hardware.host_memory_bytes);
+  cost.device.memory = hardware.memory_bytes;
+  cost.device.peak_flops = hardware.peak_flops;
   add_link_costs(cost, hardware, job.placement, context);
   return cost;
 }
 
 Costs with_gpu(Costs cost, const HardwareSpec& hardware) {
-  cost.gpu = gpu_memory(hardware);
+  cost.device.gpu = gpu_memory(hardware);
   bool fused_head = true;
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);
-    widths.run_on(*cost.gpu);
-    LayerCosts& layer = layer_costs(cost, kind);
+    widths.run_on(*cost.device.gpu);
+    LayerCosts& layer = cost.kinds[kind];
     if (!widths.elementwise_again()) layer.elementwise = {};
-    fused_head = fused_head && widths.fused_head;
+    fused_head = fused_head && HeadMemory(widths, cost.shape.vocab_size, DeviceKind::kCuda).fused;
   }
   if (!fused_head) return cost;
   const Job job{cost.shape, cost.shape.kinds.front(), cost.dtype, hardware, {.tensor = cost.tp}};
   const std::int64_t own = words_of_rank(job);
-  cost.head_backward.per_token -=
+  cost.ends.head_backward.per_token -=
       block_nanos(job) *
       (1 / rows_of(head_block(own, DeviceKind::kCuda)) - 1 / rows_of(fused_head_block(own)));
   return cost;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "slimpack/base/error.h"
@@ -164,11 +165,14 @@ LayerCosts layer_field(const JsonFields& fields, std::int64_t window) {
   return layer;
 }
 
-/// Reads the costs of all kinds of layers but the first. Throws InvalidInput for another number of
-/// kinds than the model has, and for a kind that does not know as much merging as the first.
-void read_more_kinds(const JsonFields& fields, Costs& cost) {
-  const std::size_t more = cost.shape.kinds.size() - 1;
-  if (more == 0) return;
+/// The first kind's costs are fields of the file itself, the others are "more_kinds". Throws
+/// InvalidInput for another number of kinds than the model has, and for a kind that does not know
+/// as much merging as the first.
+std::vector<LayerCosts> layer_fields(const JsonFields& fields,
+                                     const std::vector<LayerShape>& shapes) {
+  std::vector<LayerCosts> costs{layer_field(fields, shapes.front().window)};
+  const std::size_t more = shapes.size() - 1;
+  if (more == 0) return costs;
   const json& kinds = fields.array("more_kinds");
   if (kinds.size() != more)
     invalid_input(
@@ -177,12 +181,13 @@ void read_more_kinds(const JsonFields& fields, Costs& cost) {
         fields.origin(), kinds.size(), more);
   for (std::size_t k = 0; k < more; ++k) {
     const JsonFields kind(kinds[k], fmt::format("{}: more_kinds[{}]", fields.origin(), k));
-    cost.more_kinds.push_back(layer_field(kind, cost.shape.kinds[k + 1].window));
-    if (cost.more_kinds.back().merge.size() != cost.merge.size())
+    costs.push_back(layer_field(kind, shapes[k + 1].window));
+    if (costs.back().merge.size() != costs.front().merge.size())
       invalid_input(
           "{}: field \"merge\" has {} entries, that of the first kind {}; make them equal",
-          kind.origin(), cost.more_kinds.back().merge.size(), cost.merge.size());
+          kind.origin(), costs.back().merge.size(), costs.front().merge.size());
   }
+  return costs;
 }
 
 json gpu_to_json(const GpuMemory& gpu) {
@@ -216,13 +221,11 @@ MeasuredOn measured_on_field(const JsonFields& f) {
 
 /// Whatever PackFlow's layers have and others lack.
 void require_plain(const Costs& cost, std::string_view origin) {
-  const bool plain = cost.tp == 1 && cost.row_bytes == 0 && cost.host_per_byte == 0;
-  bool plain_layers = true;
-  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
-    const LayerCosts& layer = layer_costs(cost, kind);
-    plain_layers = plain_layers && layer.elementwise == EdgeTime() &&
-                   layer.weight_gradient == EdgeTime() && !layer.again && layer.merge.empty();
-  }
+  const bool plain = cost.tp == 1 && cost.row_bytes == 0 && cost.host.per_byte == 0;
+  const bool plain_layers = std::ranges::all_of(cost.kinds, [](const LayerCosts& layer) {
+    return layer.elementwise == EdgeTime() && layer.weight_gradient == EdgeTime() && !layer.again &&
+           layer.merge.empty();
+  });
   if (!plain || !plain_layers)
     invalid_input(
         "{}: field \"autograd\" says that layers run under autograd, where tp is 1 and row_bytes, "
@@ -284,38 +287,39 @@ EdgeTime edge_time_field(const JsonFields& f) {
 std::string cost_to_json(const Costs& cost) {
   json file = {{"format", kFormat},
                {"version", cost.autograd ? kAutogradVersion : kVersion},
-               {"source", cost.source},
+               {"source", cost.origin.source},
                {"model", json::parse(decoder_to_json(cost.shape, hugging_face_name(cost.dtype)))},
                {"dtype", to_string(cost.dtype)},
                {"tp", cost.tp},
                {"row_bytes", cost.row_bytes},
-               {"embedding_forward", edge_time_to_json(cost.embedding_forward)},
-               {"embedding_backward", edge_time_to_json(cost.embedding_backward)},
-               {"head_backward", edge_time_to_json(cost.head_backward)},
+               {"embedding_forward", edge_time_to_json(cost.ends.embedding_forward)},
+               {"embedding_backward", edge_time_to_json(cost.ends.embedding_backward)},
+               {"head_backward", edge_time_to_json(cost.ends.head_backward)},
                {"optimizer_per_parameter", cost.optimizer_per_parameter},
-               {"transfer_latency", cost.transfer_latency},
-               {"transfer_per_byte", cost.transfer_per_byte},
-               {"host_per_byte", cost.host_per_byte},
-               {"host_memory", cost.host_memory.count()},
-               {"reduce_latency", cost.reduce_latency},
-               {"reduce_per_byte", cost.reduce_per_byte},
-               {"memory", cost.memory.count()},
-               {"peak_flops", cost.peak_flops},
-               {"ranks_per_node", cost.ranks_per_node},
+               {"transfer_latency", cost.transfer.latency},
+               {"transfer_per_byte", cost.transfer.per_byte},
+               {"host_per_byte", cost.host.per_byte},
+               {"host_memory", cost.host.memory.count()},
+               {"reduce_latency", cost.reduction.latency},
+               {"reduce_per_byte", cost.reduction.per_byte},
+               {"memory", cost.device.memory.count()},
+               {"peak_flops", cost.device.peak_flops},
+               {"ranks_per_node", cost.host.ranks_per_node},
                {"zero", cost.zero},
-               {"fit_error", cost.fit_error}};
-  add_layer(file, cost);
-  for (const LayerCosts& kind : cost.more_kinds) add_layer(file["more_kinds"].emplace_back(), kind);
+               {"fit_error", cost.origin.fit_error}};
+  add_layer(file, cost.kinds.front());
+  for (std::size_t kind = 1; kind < cost.kinds.size(); ++kind)
+    add_layer(file["more_kinds"].emplace_back(), cost.kinds[kind]);
   if (cost.row_moves != RowMoveTime())
     file["row_moves"] = {{"latency", cost.row_moves.latency},
                          {"inside", cost.row_moves.inside},
                          {"outside", cost.row_moves.outside}};
   if (cost.cp_comm_type != CpCommType::kDirect) file["cp_comm_type"] = to_string(cost.cp_comm_type);
   if (cost.autograd) file["autograd"] = autograd_to_json(cost);
-  if (cost.held_out_error > 0) file["held_out_error"] = cost.held_out_error;
-  if (cost.measured_on) file["measured_on"] = measured_on_to_json(*cost.measured_on);
-  if (!cost.measured_for.empty()) file["measured_for"] = cost.measured_for;
-  if (cost.gpu) file["gpu"] = gpu_to_json(*cost.gpu);
+  if (cost.origin.held_out_error > 0) file["held_out_error"] = cost.origin.held_out_error;
+  if (cost.origin.measured_on) file["measured_on"] = measured_on_to_json(*cost.origin.measured_on);
+  if (!cost.origin.measured_for.empty()) file["measured_for"] = cost.origin.measured_for;
+  if (cost.device.gpu) file["gpu"] = gpu_to_json(*cost.device.gpu);
   return file.dump(2) + "\n";
 }
 
@@ -325,7 +329,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   require_version(fields);
   const JsonFields model = fields.object("model");
   Costs cost;
-  cost.source = fields.text("source");
+  cost.origin.source = fields.text("source");
   if (fields.has("autograd"))
     read_autograd(fields.object("autograd"), fields.at("model"), cost);
   else
@@ -333,27 +337,26 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.dtype = dtype_field(fields);
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
   cost.row_bytes = non_negative(fields, "row_bytes");
-  static_cast<LayerCosts&>(cost) = layer_field(fields, cost.shape.kinds.front().window);
-  read_more_kinds(fields, cost);
-  cost.embedding_forward = edge_time_field(fields.object("embedding_forward"));
-  cost.embedding_backward = edge_time_field(fields.object("embedding_backward"));
-  cost.head_backward = edge_time_field(fields.object("head_backward"));
+  cost.kinds = layer_fields(fields, cost.shape.kinds);
+  cost.ends.embedding_forward = edge_time_field(fields.object("embedding_forward"));
+  cost.ends.embedding_backward = edge_time_field(fields.object("embedding_backward"));
+  cost.ends.head_backward = edge_time_field(fields.object("head_backward"));
   cost.optimizer_per_parameter = non_negative(fields, "optimizer_per_parameter");
-  cost.transfer_latency = non_negative(fields, "transfer_latency");
-  cost.transfer_per_byte = non_negative(fields, "transfer_per_byte");
-  if (fields.has("host_per_byte")) cost.host_per_byte = non_negative(fields, "host_per_byte");
-  if (fields.has("host_memory")) cost.host_memory = Bytes(fields.integer("host_memory", 0));
-  cost.reduce_latency = non_negative(fields, "reduce_latency");
-  cost.reduce_per_byte = non_negative(fields, "reduce_per_byte");
-  cost.memory = Bytes(fields.integer("memory", 0));
-  if (fields.has("gpu")) cost.gpu = gpu_field(fields.object("gpu"));
-  cost.peak_flops = non_negative(fields, "peak_flops");
+  cost.transfer.latency = non_negative(fields, "transfer_latency");
+  cost.transfer.per_byte = non_negative(fields, "transfer_per_byte");
+  if (fields.has("host_per_byte")) cost.host.per_byte = non_negative(fields, "host_per_byte");
+  if (fields.has("host_memory")) cost.host.memory = Bytes(fields.integer("host_memory", 0));
+  cost.reduction.latency = non_negative(fields, "reduce_latency");
+  cost.reduction.per_byte = non_negative(fields, "reduce_per_byte");
+  cost.device.memory = Bytes(fields.integer("memory", 0));
+  if (fields.has("gpu")) cost.device.gpu = gpu_field(fields.object("gpu"));
+  cost.device.peak_flops = non_negative(fields, "peak_flops");
   if (fields.has("ranks_per_node"))
-    cost.ranks_per_node =
+    cost.host.ranks_per_node =
         static_cast<std::int32_t>(fields.integer("ranks_per_node", 0, kMostRanks));
   else if (fields.has("replicas_per_node"))  // older files: replicas of a stage that a node holds
-    cost.ranks_per_node = cost.tp * static_cast<std::int32_t>(fields.integer("replicas_per_node", 0,
-                                                                             kMostRanks / cost.tp));
+    cost.host.ranks_per_node = cost.tp * static_cast<std::int32_t>(fields.integer(
+                                             "replicas_per_node", 0, kMostRanks / cost.tp));
   if (fields.has("row_moves")) {
     const JsonFields moves = fields.object("row_moves");
     cost.row_moves = {non_negative(moves, "latency"), non_negative(moves, "inside"),
@@ -361,10 +364,12 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   }
   if (fields.has("cp_comm_type")) cost.cp_comm_type = comm_type_field(fields);
   if (fields.has("zero")) cost.zero = static_cast<std::int32_t>(fields.integer("zero", 1, 3));
-  cost.fit_error = non_negative(fields, "fit_error");
-  if (fields.has("held_out_error")) cost.held_out_error = non_negative(fields, "held_out_error");
-  if (fields.has("measured_on")) cost.measured_on = measured_on_field(fields.object("measured_on"));
-  if (fields.has("measured_for")) cost.measured_for = fields.text("measured_for");
+  cost.origin.fit_error = non_negative(fields, "fit_error");
+  if (fields.has("held_out_error"))
+    cost.origin.held_out_error = non_negative(fields, "held_out_error");
+  if (fields.has("measured_on"))
+    cost.origin.measured_on = measured_on_field(fields.object("measured_on"));
+  if (fields.has("measured_for")) cost.origin.measured_for = fields.text("measured_for");
   if (cost.autograd) require_plain(cost, origin);
   return cost;
 }

@@ -1,95 +1,71 @@
 #include "slimpack/cost/cost_model.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <limits>
 #include <numeric>
 #include <tuple>
 
 #include "slimpack/base/error.h"
-#include "slimpack/cost/bound_stages.h"
-#include "slimpack/cost/recomputed_cost.h"
 
 namespace slimpack {
 
 namespace {
 
-void add(EdgeTime& sum, const EdgeTime& more, double times) {
-  sum.per_pack += times * more.per_pack;
-  sum.per_token += times * more.per_token;
+constexpr double kMultiplyAdd = 2;
+/// Each product Y = X·W has two in backward: dX = dY·Wᵀ and dW = Xᵀ·dY.
+constexpr double kLinearBackward = 2;
+/// Five products per pair (S again, dV, dP, dQ, dK) where forward has two (S, O).
+constexpr double kAttentionBackward = 2.5;
+constexpr double kModelAttentionBackward = 2;  // without computing S again
+
+double forward_pair_flops(const LayerShape& layer) {
+  // q·k and p·v for every query head; grouped keys save bytes, not FLOPs.
+  return kMultiplyAdd * static_cast<double>(layer.q_width() + layer.out_width());
 }
 
-/// The part of a MicroPack's time on a stage that is not a layer's: embedding, head, and the
-/// uncovered transfer of the last layer's rows.
-EdgeTime edge_time(const BoundStages& bound, StageId s, Pass pass) {
-  const Costs& cost = bound.cost;
-  const StageLayout& layout = bound.layout;
-  const bool backward = pass == Pass::kBackward;
-  const bool whole = !layout.spread_vocabulary;
-  EdgeTime edge;
-  if (s.value() == 0 && whole) edge = backward ? cost.embedding_backward : cost.embedding_forward;
-  add(edge, bound.beside_layers(s, pass), 1);
-  const bool last = s.value() == layout.stages() - 1;
-  if (last && backward && whole) add(edge, cost.head_backward, 1);
-  const std::int32_t last_layer = bound.end_layer(s) - 1;
-  if (bound.recompute_of(last_layer) == Recompute::kOffload)
-    edge.per_token += uncovered_transfer(cost, pass, last && whole,
-                                         cost.shape.kind_of(static_cast<std::size_t>(last_layer)));
-  return edge;
-}
-
-PackCost merge_time(const MergeTime& merge, Pass pass) {
-  const EdgeTime& exchange = pass == Pass::kForward ? merge.forward : merge.backward;
-  const SliceTime& slice = pass == Pass::kForward ? merge.forward_slice : merge.backward_slice;
-  return {.per_pack = exchange.per_pack,
-          .per_slice = slice.per_slice,
-          .per_token = exchange.per_token,
-          .per_prefix_token = slice.per_prefix_token,
-          .per_window_prefix = slice.per_window_prefix,
-          .travel = pass == Pass::kForward ? merge.forward_travel : merge.backward_travel};
-}
-
-/// Between the times of two groups, or beyond them: messages and kernel calls grow with the number
-/// of replicas, and what each of them does of all rows grows as 1 − 1/replicas does.
-PackCost between(const PackCost& fewer, const PackCost& more, double few, double many,
-                 double replicas) {
-  const double calls = (replicas - few) / (many - few);
-  const double rows = (1 / few - 1 / replicas) / (1 / few - 1 / many);
-  const auto at = [](double a, double b, double share) {
-    return std::max(0.0, a + share * (b - a));
-  };
-  return {.per_pack = at(fewer.per_pack, more.per_pack, calls),
-          .per_slice = at(fewer.per_slice, more.per_slice, calls),
-          .per_token = at(fewer.per_token, more.per_token, rows),
-          .per_prefix_token = at(fewer.per_prefix_token, more.per_prefix_token, rows),
-          .per_window_prefix = at(fewer.per_window_prefix, more.per_window_prefix, rows),
-          .travel = {at(fewer.travel.per_query, more.travel.per_query, rows),
-                     at(fewer.travel.per_key, more.travel.per_key, rows),
-                     at(fewer.travel.hidden_per_pair, more.travel.hidden_per_pair, calls)}};
-}
-
-/// Adds the stage's layers of one kind.
-void add_layers(StageLayers& sum, const PackFlowStages& bound, StageId stage, Pass pass,
-                std::int32_t replicas, std::size_t kind) {
-  const Costs& cost = bound.cost;
-  const auto counts = bound.layers_by_recompute(stage, kind);
-  const std::int32_t all = std::accumulate(counts.begin(), counts.end(), 0);
-  const LayerCosts& layer = layer_costs(cost, kind);
-  sum.exchange = sum.exchange + all * merge_time(layer, pass, replicas);
-  if (pass == Pass::kForward) {
-    sum.time = sum.time + all * layer.forward;
-    const std::int32_t offloaded = counts[static_cast<std::size_t>(Recompute::kOffload)];
-    sum.time.per_token += offloaded * exposed_transfer(cost, Pass::kForward, kind);
-    return;
+/// Query–key pairs of all sequences in a layer.
+double pairs_of(const LayerShape& layer, const SequenceLengths& lengths) {
+  double pairs = 0;
+  for (const Tokens length : lengths) {
+    const Slice whole{SequenceId(), Tokens(0), length};
+    pairs += layer.window > 0 ? whole.window_pairs(Tokens(layer.window)) : whole.causal_pairs();
   }
-  for (const Recompute recompute : all_recomputations()) {
-    const std::int32_t layers = counts[static_cast<std::size_t>(recompute)];
-    if (layers == 0) continue;
-    sum.time = sum.time + layers * backward_time(cost, recompute, kind);
-    if (attends_again(recompute))
-      sum.exchange = sum.exchange + layers * merge_time(layer, Pass::kForward, replicas);
+  return pairs;
+}
+
+void drop(EdgeTime& time) {
+  time.per_pack = 0;
+}
+
+void drop(SliceTime& time) {
+  time.per_slice = 0;
+}
+
+void drop(PackCost& cost) {
+  cost.per_pack = cost.per_slice = cost.per_missing_row = 0;
+}
+
+void drop(LayerCosts& layer) {
+  drop(layer.forward);
+  drop(layer.backward);
+  layer.weight_reading = 0;  // is part of forward.per_pack
+  drop(layer.elementwise);
+  drop(layer.weight_gradient);
+  for (MergeTime& merge : layer.merge) {
+    drop(merge.forward);
+    drop(merge.backward);
+    drop(merge.forward_slice);
+    drop(merge.backward_slice);
   }
+}
+
+void drop(AutogradCosts& autograd) {
+  for (AutogradLayer& layer : autograd.layers)
+    for (KeptGraph* graph : {&layer.whole, &layer.elementwise}) {
+      drop(graph->forward);
+      drop(graph->backward);
+    }
+  drop(autograd.stage);
 }
 
 /// Layers of unequal work to stages. Steps:
@@ -163,90 +139,52 @@ StageLayout layout_of_equals(const LayerWork& work, const std::vector<double>& e
 
 }  // namespace
 
-const LayerCosts& layer_costs(const Costs& cost, std::size_t kind) {
-  return kind == 0 ? cost : cost.more_kinds[kind - 1];
+Flops layer_linear_flops(const LayerShape& layer, Tokens tokens, Pass pass) {
+  return Flops(kMultiplyAdd * static_cast<double>(layer.active_weights()) *
+               static_cast<double>(tokens.count()) *
+               (pass == Pass::kBackward ? kLinearBackward : 1));
 }
 
-LayerCosts& layer_costs(Costs& cost, std::size_t kind) {
-  return kind == 0 ? cost : cost.more_kinds[kind - 1];
+Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass) {
+  return Flops(forward_pair_flops(layer) * pairs *
+               (pass == Pass::kBackward ? kAttentionBackward : 1));
 }
 
-PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
-  if (replicas == 1) return {};
-  const auto known = [&](std::size_t power) {
-    return power == 0 ? PackCost() : merge_time(cost.merge[power - 1], pass);
-  };
-  const auto below = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(replicas))) - 1;
-  if (below > cost.merge.size())
-    invalid_input("the cost model knows merging of up to {} replicas, the plan merges {}; {}",
-                  cost.merge.empty() ? 1 : 1 << cost.merge.size(), replicas,
-                  "plan again with this cost model");
-  if (std::has_single_bit(static_cast<unsigned>(replicas))) return known(below);
-  const std::size_t few = below < cost.merge.size() ? below : below - 1;
-  return between(known(few), known(few + 1), std::ldexp(1.0, static_cast<int>(few)),
-                 std::ldexp(1.0, static_cast<int>(few) + 1), replicas);
+Flops head_flops(const Decoder& shape, Tokens tokens, Pass pass) {
+  return Flops(kMultiplyAdd * static_cast<double>(shape.embedding_parameters()) *
+               static_cast<double>(tokens.count()) *
+               (pass == Pass::kBackward ? kLinearBackward : 1));
 }
 
-StageLayers PackFlowStages::layers(StageId stage, Pass pass, std::int32_t replicas) const {
-  StageLayers sum;
-  for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
-    add_layers(sum, *this, stage, pass, replicas, kind);
-  return sum;
+std::optional<double> mfu_of(Flops flops, Nanos time, std::int64_t ranks, double peak_flops) {
+  if (peak_flops <= 0) return std::nullopt;
+  return flops.count() / (to_seconds(time) * static_cast<double>(ranks) * peak_flops);
 }
 
-PackCost stage_cost(const BoundStages& bound, StageId stage, Pass pass, std::int32_t replicas) {
-  const auto [time, exchange] = bound.layers(stage, pass, replicas);
-  const EdgeTime edge = edge_time(bound, stage, pass);
-  return {.per_pack = time.per_pack + exchange.per_pack + edge.per_pack,
-          .per_slice = time.per_slice + exchange.per_slice,
-          .per_token = (time.per_token + edge.per_token) / replicas + exchange.per_token,
-          .per_pair = time.per_pair / replicas,
-          .per_prefix_token = time.per_prefix_token / replicas + exchange.per_prefix_token,
-          .per_window_pair = time.per_window_pair / replicas,
-          .per_window_prefix = time.per_window_prefix / replicas + exchange.per_window_prefix,
-          .window = time.window,
-          .per_missing_row = time.per_missing_row,
-          .travel = exchange.travel};
-}
-
-EdgeTime vocabulary_time(const BoundStages& bound, Pass pass) {
-  const Costs& cost = bound.cost;
-  const double ranks = bound.layout.ranks();
-  const double row = static_cast<double>(cost.shape.hidden_size() * element_bytes(cost.dtype)) *
-                     cost.transfer_per_byte;
-  // To all other ranks or from them: of H both. One rank has the rows. Up to two others get them
-  // from it; of more each first gets an even share, which it then passes to all.
-  const double ways = pass == Pass::kHead ? 2 : 1;
-  const double rounds = ranks > 3 ? 2 : 1;
-  const double rows = ranks > 3 ? 2 * (ranks - 1) / ranks : ranks - 1;
-  EdgeTime time{ways * rounds * cost.transfer_latency, ways * rows * row};
-  // Every rank writes a row for each token, of other ranks' tokens zeros.
-  if (pass == Pass::kEmbedding) add(time, cost.embedding_forward, 1);
-  if (pass == Pass::kEmbeddingGradient) add(time, cost.embedding_backward, 1);
-  if (pass == Pass::kHead) add(time, cost.head_backward, 1 / ranks);
-  return time;
-}
-
-PackCost StageTable::stage(StageId stage, Pass pass, std::int32_t replicas) const {
-  return stage_cost(*bound_, stage, pass, replicas);
-}
-
-EdgeTime StageTable::vocabulary(Pass pass) const {
-  return vocabulary_time(*bound_, pass);
-}
-
-PackCost StageTable::rank(std::int32_t rank, Pass pass, std::int32_t replicas) const {
-  PackCost sum;
-  for (const StageId stage : layout().placement.stages_of(rank))
-    sum = sum + stage_cost(*bound_, stage, pass, replicas);
-  if (!layout().spread_vocabulary) return sum;
-  for (const Pass joint : kJointPasses) {
-    if (runs_forward_packs(joint) != runs_forward_packs(pass)) continue;
-    const EdgeTime time = vocabulary_time(*bound_, joint);
-    sum.per_pack += time.per_pack;
-    sum.per_token += time.per_token / replicas;
+Flops model_flops(const Decoder& shape, const SequenceLengths& lengths) {
+  const Tokens tokens = total_tokens(lengths);
+  const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers()));
+  Flops sum;
+  for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+    const LayerShape& shape_of_kind = shape.kinds[kind];
+    const Flops layer =
+        layer_linear_flops(shape_of_kind, tokens, Pass::kForward) * (1 + kLinearBackward) +
+        layer_attention_flops(shape_of_kind, pairs_of(shape_of_kind, lengths), Pass::kForward) *
+            (1 + kModelAttentionBackward);
+    sum = sum + layer * static_cast<double>(layers[kind]);
   }
-  return sum;
+  return sum + head_flops(shape, tokens, Pass::kForward) * (1 + kLinearBackward);
+}
+
+Costs without_overheads(const Costs& cost) {
+  Costs rest = cost;
+  for (LayerCosts& kind : rest.kinds) drop(kind);
+  for (EdgeTime* edge :
+       {&rest.ends.embedding_forward, &rest.ends.embedding_backward, &rest.ends.head_backward})
+    drop(*edge);
+  rest.transfer.latency = 0;  // ranks that share the vocabulary wait for it in every MicroPack
+  if (rest.autograd) drop(*rest.autograd);
+  return rest;
 }
 
 StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, std::int32_t ranks,
@@ -263,7 +201,7 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
   // 1. The work of one layer of each kind, and of each stage's edges, for these lengths.
   std::vector<double> work_of_kind, last_work_of_kind;
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
-    const LayerCosts& layer = layer_costs(cost, kind);
+    const LayerCosts& layer = cost.kinds[kind];
     double& work = work_of_kind.emplace_back(0.0);
     double& last_work = last_work_of_kind.emplace_back(0.0);
     for (const Tokens length : lengths) {
@@ -277,8 +215,9 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
   std::vector<double> edge_work(static_cast<std::size_t>(stages), 0.0);
   if (!spread_vocabulary) {
     edge_work.front() +=
-        (cost.embedding_forward.per_token + cost.embedding_backward.per_token) * token_count;
-    edge_work.back() += cost.head_backward.per_token * token_count;
+        (cost.ends.embedding_forward.per_token + cost.ends.embedding_backward.per_token) *
+        token_count;
+    edge_work.back() += cost.ends.head_backward.per_token * token_count;
   }
 
   const StagePlacement placement = StagePlacement::of(style, ranks, stages_per_rank);

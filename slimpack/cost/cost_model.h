@@ -58,6 +58,73 @@ struct RowMoveTime {
   bool operator==(const RowMoveTime&) const = default;
 };
 
+/// The time that backward takes in addition where it computes products again, without attention.
+struct AgainTimes {
+  EdgeTime attention, mlp, full;  ///< with Recompute::kAttention, kMlp and kFull
+
+  bool operator==(const AgainTimes&) const = default;
+};
+
+/// Times of a decoder layer of one kind.
+struct LayerCosts {
+  PackCost forward = {};
+  PackCost backward = {};  ///< with Recompute::kElementwise; others: backward_time
+  /// The part of forward.per_pack that reads the weights. What computes products again reads the
+  /// weights of these again. 0 = not known: per_pack counts as overhead.
+  double weight_reading = 0;
+  /// The time that `backward` takes beyond a backward with Recompute::kNothing, which keeps 1 / rms
+  /// of norms and silu(gate) ⊙ up. `weight_gradient` does not include it. Zero = not known.
+  EdgeTime elementwise = {};
+  /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
+  /// backward may put it off. Zero = not known, backward is not split.
+  EdgeTime weight_gradient = {};
+  /// Set by a profile; not set: backward_time takes forward's times.
+  std::optional<AgainTimes> again = std::nullopt;
+  /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
+  std::vector<MergeTime> merge = {};
+
+  bool operator==(const LayerCosts&) const = default;
+};
+
+/// Nanoseconds of the model's ends.
+struct EndCosts {
+  EdgeTime embedding_forward;   ///< first stage, forward
+  EdgeTime embedding_backward;  ///< first stage, backward
+  EdgeTime head_backward;       ///< last stage: final norm, head, loss and their gradients
+
+  bool operator==(const EndCosts&) const = default;
+};
+
+/// Nanoseconds of a message: of each message, and of each of its bytes.
+struct MessageTime {
+  double latency = 0;
+  double per_byte = 0;
+
+  bool operator==(const MessageTime&) const = default;
+};
+
+/// The host of a rank, which is a node of the job.
+struct HostCosts {
+  std::int32_t ranks_per_node = 0;  ///< 0 = not known: one node holds all
+  /// Between a rank's device and pinned host memory, in either direction; 0 = not known, no rows
+  /// are offloaded.
+  double per_byte = 0;
+  /// Offloaded rows of one rank in pinned host memory at a time, at most (pinnable()); 0 = no
+  /// limit.
+  Bytes memory{0};
+
+  bool operator==(const HostCosts&) const = default;
+};
+
+/// The device of one rank.
+struct RankDevice {
+  Bytes memory{0};                              ///< 0 = not known
+  std::optional<GpuMemory> gpu = std::nullopt;  ///< set: each rank is a process with its own GPU
+  double peak_flops = 0;                        ///< FLOP/s, MFU's denominator; 0 = not known
+
+  bool operator==(const RankDevice&) const = default;
+};
+
 /// The conditions, besides the job, that measured times depend on. The times say nothing about
 /// other conditions.
 struct MeasuredOn {
@@ -68,88 +135,50 @@ struct MeasuredOn {
   bool operator==(const MeasuredOn&) const = default;
 };
 
-/// The time that backward takes in addition where it computes products again, without attention.
-struct AgainTimes {
-  EdgeTime attention, mlp, full;  ///< with Recompute::kAttention, kMlp and kFull
+/// The source of the costs, and how well they fit what was measured there.
+struct CostOrigin {
+  std::string source;         ///< for people: "profile of …", "hardware"
+  double fit_error = 0;       ///< FitErrors::largest of the fit; 0 = not fitted
+  double held_out_error = 0;  ///< FitErrors::mean on MicroPacks that no fit used; 0 = none
+  std::optional<MeasuredOn> measured_on = std::nullopt;  ///< not set: times come from elsewhere
+  std::string measured_for = {};  ///< settings of the profile (ProfileOptions); empty = not known
 
-  bool operator==(const AgainTimes&) const = default;
+  bool operator==(const CostOrigin&) const = default;
 };
 
-/// Times of a decoder layer of one kind.
-struct LayerCosts {
-  PackCost forward;
-  PackCost backward;  ///< with Recompute::kElementwise; others: backward_time
-  /// The part of forward.per_pack that reads the weights. What computes products again reads the
-  /// weights of these again. 0 = not known: per_pack counts as overhead.
-  double weight_reading = 0;
-  /// The time that `backward` takes beyond a backward with Recompute::kNothing, which keeps 1 / rms
-  /// of norms and silu(gate) ⊙ up. `weight_gradient` does not include it. Zero = not known.
-  EdgeTime elementwise;
-  /// The part of `backward` that only computes gradients of a decoder layer's weights. A split
-  /// backward may put it off. Zero = not known, backward is not split.
-  EdgeTime weight_gradient;
-  /// Set by a profile; not set: backward_time takes forward's times.
-  std::optional<AgainTimes> again = std::nullopt;
-  /// Entry k: a MicroPack that 2^(k+1) replicas run together. Empty = no merging is known.
-  std::vector<MergeTime> merge;
-
-  bool operator==(const LayerCosts&) const = default;
-};
-
-/// Everything that turns slices into time, for one model shape and number format on one machine.
-/// Times are nanoseconds. A stage is run by `tp` tensor-parallel ranks at once; times are theirs.
-/// The layer times that it is itself are those of the model's layers; where these differ, of the
-/// first kind (Decoder::kinds).
-struct Costs : LayerCosts {
-  std::vector<LayerCosts> more_kinds;  ///< of the kinds of layers after the first
-  std::string source;  ///< what it came from, for people: "profile of …", "hardware"
+/// Everything that turns slices into time, for one model shape and number format on one machine: a
+/// plain value, which is read or fitted, and bound to stages by stage_table(). Times are
+/// nanoseconds. A stage is run by `tp` tensor-parallel ranks at once; times are theirs.
+struct Costs {
   Decoder shape;
   Dtype dtype = Dtype::kFp32;
   std::int32_t tp = 1;  ///< layer times are one rank's of so many, their collectives included
+  std::vector<LayerCosts> kinds{LayerCosts()};  ///< by kind of layer, as Decoder::kinds
+  EndCosts ends;
+  double optimizer_per_parameter = 0;  ///< of the stage; each of its tp ranks updates 1/tp of them
+  /// Messages between stages: a stage's whole output, of which each of its tp ranks sends 1/tp.
+  /// Where a rank sends to two stages, both directions share its link.
+  MessageTime transfer;
+  /// Exchanges of gradients and parameters between replicas: time per round (reduction.h), and per
+  /// byte that one rank sends. A rank holds the gradients of 1/tp of its stage's parameters.
+  MessageTime reduction;
+  RowMoveTime row_moves;
+  /// How replicas exchange rows of a MicroPack that they share.
+  CpCommType cp_comm_type = CpCommType::kDirect;
+  std::int32_t zero = 1;  ///< what replicas share out (ParallelGrid::zero)
+  HostCosts host;
+  RankDevice device;
+  CostOrigin origin;
+  /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
+  /// kElementwise and kFull, any other counts as kFull, and nothing is merged, split or offloaded.
+  std::optional<AutogradCosts> autograd;
   /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
   /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
   /// proportion); of Recompute::kElementwise, others in proportion; 0 = the memory model.
   double row_bytes = 0;
-  EdgeTime embedding_forward;          ///< first stage, forward
-  EdgeTime embedding_backward;         ///< first stage, backward
-  EdgeTime head_backward;              ///< last stage: final norm, head, loss and their gradients
-  double optimizer_per_parameter = 0;  ///< of the stage; each of its tp ranks updates 1/tp of them
-  double transfer_latency = 0;
-  /// Nanoseconds for each byte of the stage's whole output; each of the stage's tp ranks sends 1/tp
-  /// of the output. Where a rank sends to two stages, both directions share its link.
-  double transfer_per_byte = 0;
-  /// Between a rank's device and pinned host memory, in either direction; 0 = not known, no rows
-  /// are offloaded.
-  double host_per_byte = 0;
-  /// Offloaded rows of one rank in pinned host memory at a time, at most (pinnable()); 0 = no
-  /// limit.
-  Bytes host_memory{0};
-  /// Exchanges of gradients and parameters between replicas: time per round (reduction.h), and per
-  /// byte that one rank sends. A rank holds the gradients of 1/tp of its stage's parameters.
-  double reduce_latency = 0;
-  double reduce_per_byte = 0;
-  RowMoveTime row_moves;
-  Bytes memory{0};                  ///< of one rank; 0 = not known
-  std::optional<GpuMemory> gpu;     ///< set: every rank is a process with a GPU of its own
-  double peak_flops = 0;            ///< FLOP/s of one rank, MFU's denominator; 0 = not known
-  std::int32_t ranks_per_node = 0;  ///< 0 = not known: one node holds all
-  /// How replicas exchange rows of a MicroPack that they share.
-  CpCommType cp_comm_type = CpCommType::kDirect;
-  std::int32_t zero = 1;      ///< what replicas share out (ParallelGrid::zero)
-  double fit_error = 0;       ///< FitErrors::largest of the fit; 0 = not fitted
-  double held_out_error = 0;  ///< FitErrors::mean on MicroPacks that no fit used; 0 = none
-  std::optional<MeasuredOn> measured_on;  ///< not set: times come from elsewhere
-  std::string measured_for = {};  ///< settings of the profile (ProfileOptions); empty = not known
-  /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
-  /// kElementwise and kFull, any other counts as kFull, and nothing is merged, split or offloaded.
-  std::optional<AutogradCosts> autograd;
 
   bool operator==(const Costs&) const = default;
 };
-
-/// The costs of a layer of this kind. REQUIRES: kind < cost.shape.kinds.size().
-[[nodiscard]] const LayerCosts& layer_costs(const Costs& cost, std::size_t kind);
-[[nodiscard]] LayerCosts& layer_costs(Costs& cost, std::size_t kind);
 
 /// FLOPs of one pass (a multiply-add is 2): matrix products and causal attention, without norms and
 /// the like. Backward has 2 × the forward's linear work and 2.5 × its attention (FlashAttention
@@ -167,7 +196,7 @@ struct Costs : LayerCosts {
                                            double peak_flops);
 
 /// Costs of a job with `tp` tensor-parallel ranks (with sequence sharding) for each stage and
-/// replica, `most_replicas` replicas and `stages` stages. Where ranks stand says node_placement.h:
+/// replica, `most_replicas` replicas and `stages` stages. NodePlacement says where ranks stand:
 /// groups that no node divides use the node's links, others the network; if any stage boundary
 /// crosses nodes, all count as the network's. `merge` has groups of 2, 4, … up to most_replicas.
 /// Experts are spread over the tp ranks, which exchange the tokens. `context`: how replicas that

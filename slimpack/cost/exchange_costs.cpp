@@ -6,9 +6,9 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/abilities.h"
+#include "slimpack/cost/attention_memory.h"
 #include "slimpack/cost/bound_stages.h"
-#include "slimpack/cost/layer_transients.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/reduction.h"
 
 namespace slimpack {
@@ -65,8 +65,9 @@ class ExchangeCosts {
     add_bytes(exchange.giver, {true, slice, queries, exchange.keys}, layers, 0);
     // On GPUs ranks are processes: the taker gets copies, for which it makes room before its own
     // attention. What processes without GPUs copy counts nowhere (StageTable::add_in_flight).
-    const double copies =
-        cost_.gpu ? sizes.bytes_to_taker(widths(exchange.taker.stage, 0), exchange.taker.pass) : 0;
+    const double copies = cost_.device.gpu ? sizes.bytes_to_taker(widths(exchange.taker.stage, 0),
+                                                                  exchange.taker.pass)
+                                           : 0;
     add_bytes(exchange.taker, {false, slice, queries, exchange.keys}, layers, copies);
   }
 
@@ -85,12 +86,12 @@ class ExchangeCosts {
   }
   /// Nanoseconds of a query-key pair.
   [[nodiscard]] double per_pair(const Action& action, std::int32_t layer) const {
-    const LayerCosts& costs = layer_costs(cost_, kind(action.stage, layer));
+    const LayerCosts& costs = cost_.kinds[kind(action.stage, layer)];
     return (action.pass == Pass::kForward ? costs.forward : costs.backward).per_pair /
            speed_of(action.stage);
   }
   [[nodiscard]] double transfer(double bytes_of_rank) const {
-    return cost_.transfer_latency + cost_.transfer_per_byte * bytes_of_rank * cost_.tp;
+    return cost_.transfer.latency + cost_.transfer.per_byte * bytes_of_rank * cost_.tp;
   }
 
   [[nodiscard]] LayerTime layer_time(const ContextExchange& exchange, const ExchangedSizes& sizes,

@@ -1,8 +1,12 @@
-// Calibration: measured times → coefficients, by non-negative least squares.
+// Calibration: measured times → coefficients, by non-negative least squares; and the warning that
+// they are far from the measurements.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
@@ -78,5 +82,27 @@ struct EdgeFit {
 /// and others too small; in this sum its errors cancel. REQUIRES: at least one measurement, all
 /// times positive.
 [[nodiscard]] EdgeTime fit_beyond(std::span<const BeyondMeasurement> measurements);
+
+/// The measurement from which a layer's fit is furthest.
+struct WorstFit {
+  LayerMeasurement measurement;
+  Pass pass = Pass::kForward;
+  double error = 0;  ///< FitErrors::largest
+};
+
+/// Whether the fit is more than 30% off because other load disturbed the measurement.
+[[nodiscard]] bool disturbed(const WorstFit& worst);
+
+/// One line with the error, its measurement and the likely cause; nullopt for an error of 30% or
+/// less. The cause is other load on the machine if the measurement does not repeat. If it does, it
+/// is a kernel whose times have another form than the cost model.
+[[nodiscard]] std::optional<std::string> fit_warning(const WorstFit& worst);
+
+/// x ≥ 0 that minimises ‖Σ x[j]·columns[j] − target‖₂ (Lawson and Hanson 1974, ch. 23). For
+/// dependent columns it is one of the minimisers, with few columns in use.
+/// REQUIRES: every column as long as `target`; finite values.
+/// Cost: O(rows · columns²) per change of the active set; usually one change per column.
+[[nodiscard]] std::vector<double> non_negative_least_squares(
+    const std::vector<std::vector<double>>& columns, std::span<const double> target);
 
 }  // namespace slimpack

@@ -2,10 +2,10 @@
 // run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/spec/hardware.h"
 
 namespace slimpack {
@@ -22,7 +22,10 @@ struct GpuMemory {
   bool operator==(const GpuMemory&) const = default;
 };
 
-[[nodiscard]] GpuMemory gpu_memory(const HardwareSpec& hardware);
+[[nodiscard]] inline GpuMemory gpu_memory(const HardwareSpec& hardware) {
+  return {hardware.multiprocessors,   hardware.context_bytes,   hardware.allocator_page_bytes,
+          hardware.peer_buffer_bytes, hardware.flash_attention, hardware.fused_kernels};
+}
 
 /// How many bytes of rows fit into so much pinned host memory. libtorch rounds each allocation up
 /// to a power of two, so rows may take twice their size (ATen/core/CachingHostAllocator.h).
@@ -39,7 +42,15 @@ struct GpuGroups {
   /// it, the other tensor-parallel ranks, the other replicas and those that sum gradients with it
   /// first, and in groups of 2, 4, … replicas those that run a MicroPack with it. Of ranks with
   /// several answers, the most.
-  [[nodiscard]] std::int64_t node_peers() const;
+  [[nodiscard]] std::int64_t node_peers() const {
+    const std::int64_t together = placement.replicas_together();
+    std::int64_t peers = (placement.tensor - 1) + (together - 1);
+    peers += placement.replicas_summed_in_node() - 1;
+    for (std::int64_t group = 2; group <= most_merged; group *= 2)
+      peers += std::min(group, together) - 1;
+    // One stage before it and one after it.
+    return peers + std::min(2, placement.stages_together() - 1);
+  }
 };
 
 }  // namespace slimpack

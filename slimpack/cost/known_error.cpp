@@ -31,12 +31,12 @@ constexpr MemoryError kAutogradMemory{9, "models under autograd on a CPU"};
 
 TimeError times_of(const Costs& cost) {
   if (abilities(cost).own_layers) return kAutogradTimes;
-  if (!cost.measured_on && cost.fit_error <= 0) return kHardwareTimes;
-  return cost.gpu ? kGpuTimes : kCpuTimes;
+  if (!cost.origin.measured_on && cost.origin.fit_error <= 0) return kHardwareTimes;
+  return cost.device.gpu ? kGpuTimes : kCpuTimes;
 }
 
 MemoryError memory_of(const Costs& cost) {
-  if (cost.gpu) return kGpuMemory;
+  if (cost.device.gpu) return kGpuMemory;
   return abilities(cost).own_layers ? kAutogradMemory : kCpuMemory;
 }
 

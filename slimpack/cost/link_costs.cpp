@@ -166,8 +166,8 @@ void add_layer_links(const LinkedJob& job, LayerCosts& cost) {
 void add_transfers(Costs& cost, const LinkedJob& job) {
   const Link link = job.links.link(job.placement.holds_stages());
   const double directions = job.placement.stages > 2 ? 2 : 1;
-  cost.transfer_latency += link.latency;
-  cost.transfer_per_byte += directions * link.per_byte / job.tp;
+  cost.transfer.latency += link.latency;
+  cost.transfer.per_byte += directions * link.per_byte / job.tp;
 }
 
 }  // namespace
@@ -183,18 +183,18 @@ void add_link_costs(Costs& cost, const HardwareSpec& links, const NodePlacement&
                 context};
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     job.layer = cost.shape.kinds[kind];
-    add_layer_links(job, layer_costs(cost, kind));
+    add_layer_links(job, cost.kinds[kind]);
   }
   // The embedding's rows are summed and scattered; backward gathers their gradients. The head's
   // input is gathered once for both passes, and its gradient is scattered once.
-  add(cost.embedding_forward, tensor_parallel_collectives(job, 1));
-  add(cost.embedding_backward, tensor_parallel_collectives(job, 1));
-  add(cost.head_backward, tensor_parallel_collectives(job, 2));
+  add(cost.ends.embedding_forward, tensor_parallel_collectives(job, 1));
+  add(cost.ends.embedding_backward, tensor_parallel_collectives(job, 1));
+  add(cost.ends.head_backward, tensor_parallel_collectives(job, 2));
   add_transfers(cost, job);
   const Link reduction = reduction_link(job.links, placement);
-  cost.reduce_latency += reduction.latency;
-  cost.reduce_per_byte += reduction.per_byte;
-  cost.ranks_per_node = links.ranks_per_node;
+  cost.reduction.latency += reduction.latency;
+  cost.reduction.per_byte += reduction.per_byte;
+  cost.host.ranks_per_node = links.ranks_per_node;
   cost.cp_comm_type = context.type;
   const Link inside = job.links.link(true);
   const Link between_replicas = job.links.link(placement.holds_replicas(placement.replicas));
@@ -214,8 +214,7 @@ Costs with_links(Costs measured, const HardwareSpec& links, std::int32_t most_re
       compute(merge.backward, merge.backward_travel);
     }
   };
-  unhidden(measured);
-  for (LayerCosts& cost : measured.more_kinds) unhidden(cost);
+  for (LayerCosts& kind : measured.kinds) unhidden(kind);
   add_link_costs(measured, links, {links.ranks_per_node, measured.tp, stages, most_replicas},
                  context);
   return measured;

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/hardware.h"
 

@@ -8,17 +8,55 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/attention_memory.h"
 #include "slimpack/cost/bound_stages.h"
-#include "slimpack/cost/head_block.h"
-#include "slimpack/cost/held_packs.h"
-#include "slimpack/cost/layer_transients.h"
-#include "slimpack/cost/layer_widths.h"
-#include "slimpack/cost/reduction.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/vocabulary_memory.h"
 #include "slimpack/plan/regroup.h"
 
 namespace slimpack {
 namespace {
+
+/// A replica's packs, with its shares of merged packs as slices of shorter sequences, and the
+/// lengths of these. Sequences of which it holds nothing have no slice and no length.
+struct HeldPacks {
+  PackPlan packs;
+  SequenceLengths lengths;
+};
+
+MicroPack own_share(const MicroPack& pack, const SequenceLengths& lengths, std::int32_t member) {
+  MicroPack out{{}, pack.replicas};
+  for (std::size_t i = 0; i < pack.slices.size(); ++i) {
+    const Zone zone = pack.zone(i);
+    if (!zone.has(member)) continue;
+    const Slice& s = pack.slices[i];
+    const std::int64_t end = s.end.count();
+    const bool last = s.end == lengths[s.sequence.index()];
+    out.slices.push_back({s.sequence, s.begin / zone.size,
+                          Tokens(last ? share_of(end, zone.size) : end / zone.size)});
+    if (!pack.zones.empty()) out.zones.push_back(zone);
+  }
+  return out;
+}
+
+/// `lengths` are indexed by the packs' SequenceIds.
+HeldPacks held_packs(const PackPlan& packs, const SequenceLengths& lengths, ReplicaId replica) {
+  HeldPacks held{packs, lengths};
+  for (auto* pass : {&held.packs.forward, &held.packs.backward})
+    for (MicroPack& pack : *pass)
+      if (pack.replicas > 1) pack = own_share(pack, lengths, replica.value() % pack.replicas);
+  for (const MicroPack& pack : packs.forward) {
+    if (pack.replicas == 1) continue;
+    for (std::size_t i = 0; i < pack.slices.size(); ++i) {
+      const std::size_t sequence = pack.slices[i].sequence.index();
+      const Zone zone = pack.zone(i);
+      held.lengths[sequence] = zone.has(replica.value() % pack.replicas)
+                                   ? Tokens(share_of(lengths[sequence].count(), zone.size))
+                                   : Tokens(0);
+    }
+  }
+  return held;
+}
 
 /// Throws if the bytes of `tokens` tokens in `layers` layers could not be added up in 64 bits.
 void require_countable(const Costs& cost, std::int32_t layers, double tokens) {
@@ -62,13 +100,17 @@ struct LayerRun {
 std::vector<LayerWidths> widths_of(const Costs& cost, Counted counted = Counted::kAll) {
   std::vector<LayerWidths> widths;
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind)
-    widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp).comm = cost.cp_comm_type;
-  if (!cost.gpu) return widths;
+    widths.emplace_back(cost.shape, kind, cost.dtype, cost.tp).runtime.comm = cost.cp_comm_type;
+  if (!cost.device.gpu) return widths;
   for (LayerWidths& w : widths) {
-    w.run_on(*cost.gpu);
-    w.kernel_bytes = counted >= Counted::kKernels;
+    w.run_on(*cost.device.gpu);
+    w.runtime.kernel_bytes = counted >= Counted::kKernels;
   }
   return widths;
+}
+
+HeadMemory head_of(const LayerWidths& widths, const Costs& cost) {
+  return {widths, cost.shape.vocab_size, cost.device.gpu ? DeviceKind::kCuda : DeviceKind::kCpu};
 }
 
 std::vector<LayerRun> runs_of(const BoundStages& bound, const std::vector<LayerWidths>& widths,
@@ -77,7 +119,7 @@ std::vector<LayerRun> runs_of(const BoundStages& bound, const std::vector<LayerW
   for (std::int32_t l = bound.first_layer(stage); l < bound.end_layer(stage); ++l) {
     LayerRun run{bound.cost.shape.kind_of(static_cast<std::size_t>(l)), bound.recompute_of(l), 0,
                  0};
-    if (!runs.empty() && runs.back().offloads()) run.travelling = widths[runs.back().kind].row;
+    if (!runs.empty() && runs.back().offloads()) run.travelling = widths[runs.back().kind].row();
     const auto alike = [&](const LayerRun& before) {
       return before.kind == run.kind && before.recompute == run.recompute &&
              before.travelling == run.travelling;
@@ -176,9 +218,7 @@ PackTransients pack_transients(const LayerWidths& w, const BoundStages& bound,
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
   const auto segments = regroup(held.packs);
-  const Tokens block = w.fused_head ? fused_head_block(w.vocab_size)
-                                    : head_block(w.vocab_size, bound.cost.gpu ? DeviceKind::kCuda
-                                                                              : DeviceKind::kCpu);
+  const HeadMemory head = head_of(w, bound.cost);
   std::vector<RowsFrom> rows;
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
@@ -191,8 +231,7 @@ PackTransients pack_transients(const LayerWidths& w, const BoundStages& bound,
       stores.close(w, s, lengths[s.sequence.index()]);
     }
     out.weights.emplace_back(weight_gradient_transient(w, tokens));
-    out.head.push_back(head_transient(w, tokens, block) +
-                       (rows[p] == RowsFrom::kCopies ? tokens * w.hidden : 0));
+    out.head.push_back(head.peak(tokens) + (rows[p] == RowsFrom::kCopies ? tokens * w.hidden : 0));
     for (const RowSegment& segment : segments[p]) last_use[segment.forward.index()] = p;
   }
   out.ended.resize(packs.backward.size());
@@ -282,7 +321,7 @@ TaskBytes bytes_of_rows(const BoundStages& bound, const HeldPacks& held) {
   const std::vector<Bytes> no_backward(held.packs.backward.size());
   for (std::int32_t s = 0; s < bound.layout.stages(); ++s) {
     const auto proportion = [&](std::int64_t bytes_of_model) {
-      return cost.row_bytes * static_cast<double>(bytes_of_model) / static_cast<double>(w.row);
+      return cost.row_bytes * static_cast<double>(bytes_of_model) / static_cast<double>(w.row());
     };
     const std::vector<LayerRun> runs = runs_of(bound, widths, StageId(s));
     const double row = proportion(kept_rows(widths, runs));
@@ -337,7 +376,7 @@ void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMe
       const std::int64_t freed = last ? end.transients.ended[p] * hidden : 0;
       const std::int64_t stage = stage_backward_transient(kinds, runs, p, tokens, leaves, freed);
       // The last layer's rows are fetched while the head runs.
-      const std::int64_t fetched = runs.back().offloads() ? tokens * end.widths.row : 0;
+      const std::int64_t fetched = runs.back().offloads() ? tokens * end.widths.row() : 0;
       const std::int64_t head = end.transients.head[p] + fetched;
       out.emplace_back(last ? std::max(stage, head) : stage);
     }
@@ -362,7 +401,7 @@ Bytes PackFlowStages::sequence_bytes(StageId stage, Tokens tokens) const {
   const std::vector<LayerWidths> widths = widths_of(cost);
   const std::vector<LayerRun> runs = runs_of(*this, widths, stage);
   const std::int64_t rows = kept_rows(widths, runs);
-  const auto row = static_cast<double>(widths.front().row);
+  const auto row = static_cast<double>(widths.front().row());
   if (cost.row_bytes > 0)
     return Bytes(whole_bytes(cost.row_bytes * static_cast<double>(rows) / row) * tokens.count());
   const std::int64_t kv = sum_of(runs, [&](const LayerRun& run) { return 2 * widths[run.kind].k; });
@@ -395,8 +434,7 @@ TaskBytes PackFlowStages::bytes(const PackPlan& packs, const SequenceLengths& le
     add_stage(bytes, held, kinds, runs_of(*this, widths, StageId(s)),
               s == layout.stages() - 1 && !layout.spread_vocabulary, splits_backward());
   if (layout.spread_vocabulary)
-    add_vocabulary(bytes, widths.front(), held.packs, layout.ranks(),
-                   cost.gpu ? DeviceKind::kCuda : DeviceKind::kCpu);
+    add_vocabulary(bytes, head_of(widths.front(), cost), held.packs, layout.ranks());
   bytes.forward_input = per_pack(held.packs.forward, widths.front().hidden);
   bytes.backward_input = per_pack(held.packs.backward, widths.front().hidden);
   return bytes;
@@ -413,7 +451,7 @@ TaskBytes StageTable::host_bytes(const PackPlan& packs, const SequenceLengths& l
   const std::vector<LayerWidths> widths = widths_of(cost);
   const auto offloaded = [&](const LayerRun& run) {
     const std::int64_t row =
-        cost.row_bytes > 0 ? whole_bytes(cost.row_bytes) : widths[run.kind].row;
+        cost.row_bytes > 0 ? whole_bytes(cost.row_bytes) : widths[run.kind].row();
     return run.offloads() ? row : 0;
   };
   TaskBytes bytes;
@@ -431,28 +469,6 @@ TaskBytes StageTable::host_bytes(const PackPlan& packs, const SequenceLengths& l
   bytes.forward_input = per_pack(packs.forward, 0);
   bytes.backward_input = per_pack(packs.backward, 0);
   return with_free_vocabulary(std::move(bytes), layout, packs);
-}
-
-ModelState StageTable::state(std::int32_t rank) const {
-  const Decoder& shape = bound_->cost.shape;
-  std::int64_t held = 0, bucket = 0;
-  for (const StageId stage : layout().placement.stages_of(rank)) {
-    held += share_of(stage_parameters(shape, layout(), stage), bound_->cost.tp);
-    bucket = std::max(bucket, largest_bucket(shape, layout(), stage));
-  }
-  return bound_->state(held, bucket);
-}
-
-ModelState PackFlowStages::state(std::int64_t held, std::int64_t bucket) const {
-  const std::int64_t element = element_bytes(cost.dtype);
-  const std::int64_t accumulator = accumulator_bytes(cost.dtype);
-  const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
-  const std::int64_t share = share_of(held, replication.replicas);
-  // A rank has two buckets whole of what is shared out: one that runs and one that travels.
-  const std::int64_t whole = 2 * share_of(bucket, cost.tp);
-  const std::int64_t shared = std::min(held, share + whole);
-  return {Bytes((cost.zero == 3 ? shared : held) * element),
-          Bytes((cost.zero >= 2 ? shared : held) * accumulator), Bytes(share * optimizer)};
 }
 
 }  // namespace slimpack

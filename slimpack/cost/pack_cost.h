@@ -18,7 +18,7 @@ struct EdgeTime {
 /// Nanoseconds that a pass of slices waits for what travels between replicas that share them:
 ///   max(0, min(per_query·q, per_key·(q + prefix)) − hidden_per_pair·pairs)
 /// Queries and their results travel, or the keys of all tokens so far, whichever takes less time
-/// (context_travel.h), while attention computes. Layers with a window have pairs within it.
+/// (keys_travel), while attention computes. Layers with a window have pairs within it.
 struct Travel {
   /// per_query where queries never travel: more than any time.
   static constexpr double kNever = 1e30;
@@ -152,5 +152,34 @@ template <class Of>
           {a.travel.per_query / divisor, a.travel.per_key / divisor,
            a.travel.hidden_per_pair / divisor}};
 }
+
+/// The times of a step's sequences, each in one slice: sums over all sequences. Without windows
+/// they follow from three sums of the lengths.
+class WholeSequences {
+ public:
+  /// Keeps a reference. Cost: O(sequences).
+  explicit WholeSequences(const SequenceLengths& lengths) : lengths_(lengths) {
+    for (const Tokens length : lengths) {
+      tokens_ += static_cast<double>(length.count());
+      pairs_ += whole(length).causal_pairs();
+    }
+  }
+
+  /// Σ cost(sequence), in nanoseconds; without per_pack. Cost: O(1), with windows O(sequences).
+  [[nodiscard]] double time(const PackCost& cost) const {
+    double window_pairs = 0;
+    if (cost.windowed())
+      for (const Tokens length : lengths_) window_pairs += whole(length).window_pairs(cost.window);
+    return cost.per_slice * static_cast<double>(lengths_.size()) + cost.per_token * tokens_ +
+           cost.per_pair * pairs_ + cost.per_window_pair * window_pairs;
+  }
+
+ private:
+  [[nodiscard]] static Slice whole(Tokens length) { return {SequenceId(), Tokens(0), length}; }
+
+  const SequenceLengths& lengths_;
+  double tokens_ = 0;
+  double pairs_ = 0;
+};
 
 }  // namespace slimpack

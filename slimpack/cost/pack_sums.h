@@ -5,13 +5,26 @@
 #include <vector>
 
 #include "slimpack/cost/pack_cost.h"
-#include "slimpack/cost/row_moves.h"
 #include "slimpack/cost/task_costs.h"
+#include "slimpack/plan/plan.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 
 /// To whole nanoseconds. Longer times, infinity and NaN count as kLongestTime.
 [[nodiscard]] Nanos rounded(double nanos);
+
+/// Rows that replicas move to those that attend with them, and back (packflow/layer/row_remap.h):
+/// the most of a MicroPack that one member sends or gets, inside its node and between nodes.
+struct RowMoves {
+  double inside = 0;
+  double outside = 0;
+
+  bool operator==(const RowMoves&) const = default;
+};
+
+/// The moves are zero without row zones. Cost: O(members² · zones that differ).
+[[nodiscard]] RowMoves row_moves(const MicroPack& pack, const NodePlacement& placement);
 
 /// Sums over slices.
 struct SliceSums {

@@ -5,8 +5,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
-#include "slimpack/cost/attention_transients.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/attention_memory.h"
+#include "slimpack/cost/layer_memory.h"
 
 namespace slimpack {
 namespace {
@@ -32,7 +32,7 @@ Slice last_slice(const PromptQuestion& q) {
 /// keys and values of a call into the order that AMX takes.
 std::int64_t attention_peak(const LayerWidths& w, const Slice& slice) {
   const std::int64_t kernels = attention_forward_transient(w, {{slice}, 1});
-  if (!w.rounded) return kernels;
+  if (!w.rounded()) return kernels;
   const std::int64_t rows = slice.length().count();
   const std::int64_t own = w.tile(slice.length(), slice.length()) + rows * 2 * w.k;
   const std::int64_t prefix = rows * (w.q + w.lse) + w.tile(slice.length(), slice.prefix()) +

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 
 namespace slimpack {
 namespace {
@@ -56,8 +56,8 @@ EdgeTime products_again(const LayerCosts& layer, Recompute recompute, const Agai
 /// Nanoseconds that a token's row of one layer takes to host memory or back.
 double row_transfer(const Costs& cost, std::size_t kind) {
   const LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);
-  const double bytes = cost.row_bytes > 0 ? cost.row_bytes : static_cast<double>(widths.row);
-  return cost.host_per_byte * bytes;
+  const double bytes = cost.row_bytes > 0 ? cost.row_bytes : static_cast<double>(widths.row());
+  return cost.host.per_byte * bytes;
 }
 
 /// The most of row_transfer that another layer hides.
@@ -70,7 +70,7 @@ double cover(const LayerCosts& layer, Pass pass) {
 /// term. Where a forward is left to its backward, that backward has both.
 Costs cheapest_graphs(Costs cost, std::span<const Recompute> allowed) {
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
-    const LayerCosts& again = layer_costs(cost, kind);
+    const LayerCosts& again = cost.kinds[kind];
     AutogradLayer& layer = cost.autograd->layers[kind];
     PackCost forward = again.forward, backward = again.backward;
     for (const Recompute recompute : allowed) {
@@ -87,7 +87,7 @@ Costs cheapest_graphs(Costs cost, std::span<const Recompute> allowed) {
 }  // namespace
 
 PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind) {
-  const LayerCosts& layer = layer_costs(cost, kind);
+  const LayerCosts& layer = cost.kinds[kind];
   PackCost time = layer.backward;
   if (recompute == Recompute::kNothing) {
     time.per_pack -= layer.elementwise.per_pack;
@@ -110,12 +110,12 @@ PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind)
 }
 
 double exposed_transfer(const Costs& cost, Pass pass, std::size_t kind) {
-  return std::max(0.0, row_transfer(cost, kind) - cover(layer_costs(cost, kind), pass));
+  return std::max(0.0, row_transfer(cost, kind) - cover(cost.kinds[kind], pass));
 }
 
 double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage, std::size_t kind) {
-  const double head = pass == Pass::kBackward && last_stage ? cost.head_backward.per_token : 0;
-  const double covered = cover(layer_costs(cost, kind), pass);
+  const double head = pass == Pass::kBackward && last_stage ? cost.ends.head_backward.per_token : 0;
+  const double covered = cover(cost.kinds[kind], pass);
   return std::max(0.0, std::min(row_transfer(cost, kind), covered) - head);
 }
 

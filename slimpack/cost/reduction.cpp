@@ -4,11 +4,19 @@
 #include <limits>
 #include <vector>
 
-#include "slimpack/cost/layer_widths.h"
-#include "slimpack/cost/member_blocks.h"
+#include "slimpack/cost/layer_memory.h"
 
 namespace slimpack {
 namespace {
+
+/// With how many others a member talks at most (packflow/ranks/mesh.h) if blocks have so many
+/// members: those of its block, and one for each place in another block that it serves.
+std::int32_t most_partners(std::int32_t members, std::int32_t size) {
+  const std::int32_t whole = members / size, rest = members % size;
+  const std::int32_t of_whole = whole == 0 ? 0 : size - 1 + whole - 1 + (rest > 0 ? 1 : 0);
+  if (rest == 0) return of_whole;
+  return std::max(of_whole, rest - 1 + whole * ((size + rest - 1) / rest));
+}
 
 /// Exchanges of one bucket after the other between replicas.
 class Exchange {
@@ -16,9 +24,9 @@ class Exchange {
   Exchange(const Costs& cost, const StageLayout& layout, std::int64_t bytes_each,
            std::int32_t replicas) {
     if (replicas == 1) return;
-    latency_ = cost.reduce_latency *
-               reduction_rounds({cost.ranks_per_node, cost.tp, layout.ranks(), replicas});
-    per_parameter_ = cost.reduce_per_byte * static_cast<double>(bytes_each) / cost.tp *
+    latency_ = cost.reduction.latency *
+               reduction_rounds({cost.host.ranks_per_node, cost.tp, layout.ranks(), replicas});
+    per_parameter_ = cost.reduction.per_byte * static_cast<double>(bytes_each) / cost.tp *
                      (replicas - 1) / replicas;
   }
 
@@ -76,6 +84,18 @@ double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
 }
 
 }  // namespace
+
+std::vector<MemberBlock> member_blocks(std::int32_t members) {
+  constexpr std::int32_t kNode = 8;
+  std::int32_t size = kNode;
+  for (std::int32_t other = 2 * kNode; other / 2 < members; other *= 2)
+    if (most_partners(members, other) <= most_partners(members, size)) size = other;
+  if (members < 2 * kNode) size = members;
+  std::vector<MemberBlock> blocks;
+  for (std::int32_t begin = 0; begin < members; begin += size)
+    blocks.push_back({begin, std::min(begin + size, members)});
+  return blocks;
+}
 
 std::int32_t reduction_rounds(const NodePlacement& placement) {
   const std::int32_t in_node = placement.replicas_summed_in_node();

@@ -3,18 +3,33 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/spec/hardware.h"
 
 namespace slimpack {
+
+/// The members [begin, end) of a group.
+struct MemberBlock {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+
+  [[nodiscard]] std::int32_t size() const { return end - begin; }
+  bool operator==(const MemberBlock&) const = default;
+};
+
+/// All blocks of a group, in the order of their members: one of up to 15 members, else blocks of
+/// the power of two, from 8 on, with which the member with most partners has fewest: about √n. The
+/// last block may be smaller. So no block cuts a node of 1, 2, 4 or 8 ranks, and the blocks' sums
+/// are parts of a pairwise sum over all members.
+[[nodiscard]] std::vector<MemberBlock> member_blocks(std::int32_t members);
 
 /// A rank's buckets (packflow/parameters) in the order in which backward completes them: the
 /// head's, one for each layer from the last to the first, the embedding's. Each is reduced on its
 /// own, one after the other, as soon as it is complete. The replicas of a node sum first, where a
 /// node has several (NodePlacement::replicas_summed_in_node). Between nodes members of one block
-/// (member_blocks.h) exchange directly, in one round; several blocks need two. In any case a rank
+/// (member_blocks) exchange directly, in one round; several blocks need two. In any case a rank
 /// sends (replicas − 1) / replicas of the bytes.
 
 /// How many messages a byte's sum waits for, one after the other.

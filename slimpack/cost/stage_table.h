@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/counted.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/plan/context_exchange.h"
 #include "slimpack/plan/plan.h"
+#include "slimpack/spec/hardware.h"
 #include "slimpack/spec/recompute.h"
 
 namespace slimpack {

@@ -53,6 +53,21 @@ struct TaskTimes {
   }
 };
 
+/// The bytes of a GPU's actions that count. Each value counts all values before it, too, so the
+/// differences say what each value adds to a peak.
+enum class Counted : std::uint8_t {
+  kTensors,   ///< the stores, and the tensors of layers
+  kKernels,   ///< what the attention kernel takes for itself (flash_forward_call)
+  kMessages,  ///< messages between stages (StageTable::add_in_flight)
+  kAll,       ///< gradients that replicas sum (StageTable::add_in_flight)
+};
+
+/// Messages of one direction that a process holds until their receivers have them. Receives are
+/// posted when messages leave as planned, so they wait only where a receiver is late: more would
+/// cost memory on all ranks, one alone would stall the sender at once. Any number from 1 on is safe
+/// (docs/schedule.md, "Lowering").
+inline constexpr int kHeldSends = 2;
+
 /// Activation bytes of one rank of each stage, by the units in which the runtime's stores allocate
 /// and free (docs/row-store.md). Indices: [stage][pack] or [stage][sequence].
 struct TaskBytes {

@@ -4,9 +4,8 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/reduction.h"
-#include "slimpack/cost/row_moves.h"
 
 namespace slimpack {
 namespace {
@@ -37,14 +36,13 @@ void require_countable(const TaskTimes& times, const Costs& cost, std::int32_t r
     invalid_input(
         "by the cost model ({}), a replica's actions take {:.3g} s together, below {:.3g} s can be "
         "planned; correct the cost model's times, or the speeds",
-        cost.source, all * 1e-9, most * 1e-9);
+        cost.origin.source, all * 1e-9, most * 1e-9);
 }
 
 /// The one window that layers have; 0 = none has.
 Tokens window_of(const Costs& cost) {
   Tokens window(0);
-  for (std::size_t kind = 0; kind <= cost.more_kinds.size(); ++kind)
-    window = std::max(window, layer_costs(cost, kind).forward.window);
+  for (const LayerCosts& kind : cost.kinds) window = std::max(window, kind.forward.window);
   return window;
 }
 
@@ -66,6 +64,26 @@ Nanos time_of_zones(const CostOf& cost_of, const PackSums& sum, double moving) {
       times[static_cast<std::size_t>(m)] += time;
   }
   return rounded(std::ranges::max(times));
+}
+
+/// Nanoseconds of the moves in all layers of a stage in one pass. Forward moves queries, keys and
+/// values there and outputs back; backward moves outputs back again and their gradients there, and
+/// gradients of queries, keys and values back.
+double row_move_time(const Costs& cost, const StageLayout& layout, StageId stage, Pass pass,
+                     const RowMoves& moves) {
+  if (moves == RowMoves()) return 0;
+  const bool backward = pass == Pass::kBackward;
+  const double of_byte =
+      moves.inside * cost.row_moves.inside + moves.outside * cost.row_moves.outside;
+  double time = 0;
+  for (std::int32_t l = layout.layer_begin[stage.index()];
+       l < layout.layer_begin[stage.index() + 1]; ++l) {
+    const LayerWidths widths(cost.shape, cost.shape.kind_of(static_cast<std::size_t>(l)),
+                             cost.dtype, cost.tp);
+    const auto q = static_cast<double>(widths.q), qkv = q + 2 * static_cast<double>(widths.k);
+    time += (backward ? 3 : 2) * cost.row_moves.latency + of_byte * (qkv + (backward ? 2 : 1) * q);
+  }
+  return time;
 }
 
 std::vector<Nanos> stage_times(const BoundStages& bound, StageId stage, Pass pass,
@@ -112,7 +130,7 @@ std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, St
     const double tokens = packs[p].rows;
     double all = 0;
     for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-      const EdgeTime& layer = layer_costs(cost, kind).weight_gradient;
+      const EdgeTime& layer = cost.kinds[kind].weight_gradient;
       all += static_cast<double>(layers[kind]) * (layer.per_pack + layer.per_token * tokens);
     }
     const Nanos time = rounded(all / speed);
@@ -234,7 +252,7 @@ EdgeTime StageTable::weight_gradient(StageId stage) const {
   const auto layers = kinds_of_stage(bound_->cost.shape, layout(), stage);
   EdgeTime time;
   for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-    const EdgeTime& layer = layer_costs(bound_->cost, kind).weight_gradient;
+    const EdgeTime& layer = bound_->cost.kinds[kind].weight_gradient;
     time.per_pack += static_cast<double>(layers[kind]) * layer.per_pack;
     time.per_token += static_cast<double>(layers[kind]) * layer.per_token;
   }

@@ -11,8 +11,8 @@ namespace slimpack {
 
 Costs on_device(Costs cost, DeviceKind device) {
   if (device == DeviceKind::kCpu) {
-    cost.host_per_byte = 0;
-    cost.gpu.reset();
+    cost.host.per_byte = 0;
+    cost.device.gpu.reset();
   }
   return cost;
 }
@@ -50,7 +50,7 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
           "parallel.zero is {}, but {} was measured for slimpack.torch.pipeline, whose replicas "
           "share nothing out; use 1",
           config.parallel.zero, name);
-    if (cost.cp_comm_type != config.parallel.cp_comm_type && !cost.merge.empty())
+    if (cost.cp_comm_type != config.parallel.cp_comm_type && !cost.kinds.front().merge.empty())
       invalid_input(
           "{}: measured with cp_comm_type {}, parallel.cp_comm_type is {}; profile again or change "
           "parallel.cp_comm_type",

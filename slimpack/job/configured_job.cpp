@@ -29,7 +29,7 @@ std::optional<Bytes> configured_cap(const RunConfig& config, const Costs& cost,
     invalid_input(
         "the costs ({}) do not say how much memory a rank has, and without it a plan has no cap; "
         "measure again with 'slimpack profile', or set plan.memory_cap to bytes or to \"none\"",
-        cost.source);
+        cost.origin.source);
   return cap;
 }
 

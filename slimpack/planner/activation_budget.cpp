@@ -16,29 +16,29 @@ namespace slimpack {
 namespace {
 
 GpuShare gpu_share(const Costs& cost, const GpuGroups& groups) {
-  if (!cost.gpu) return {};
+  if (!cost.device.gpu) return {};
   // A rank computes in one queue of the allocator, and copies rows to the host in another.
-  const int queues = cost.host_per_byte > 0 ? 2 : 1;
-  return {cost.gpu->context, cost.gpu->allocator_page * queues,
-          cost.gpu->peer_buffers * groups.node_peers()};
+  const int queues = cost.host.per_byte > 0 ? 2 : 1;
+  return {cost.device.gpu->context, cost.device.gpu->allocator_page * queues,
+          cost.device.gpu->peer_buffers * groups.node_peers()};
 }
 
 }  // namespace
 
 std::int64_t reserved_percent(const Costs& cost) {
   const auto known = static_cast<std::int64_t>(std::ceil(known_error(cost).memory));
-  return cost.gpu ? known : std::max(known, kUncountedOfCpu);
+  return cost.device.gpu ? known : std::max(known, kUncountedOfCpu);
 }
 
 std::optional<ActivationBudget> activation_budget(const Costs& cost, const StageLayout& layout,
                                                   std::int32_t replicas, std::int32_t most_merged) {
-  if (cost.memory == Bytes(0)) return std::nullopt;
+  if (cost.device.memory == Bytes(0)) return std::nullopt;
   ActivationBudget budget;
-  budget.memory = cost.memory;
+  budget.memory = cost.device.memory;
   budget.reserved_percent = reserved_percent(cost);
-  const auto [hundreds, rest] = std::div(cost.memory.count(), std::int64_t{100});
+  const auto [hundreds, rest] = std::div(cost.device.memory.count(), std::int64_t{100});
   budget.reserve = Bytes(hundreds * budget.reserved_percent + rest * budget.reserved_percent / 100);
-  budget.gpu = gpu_share(cost, {.placement = {.ranks_per_node = cost.ranks_per_node,
+  budget.gpu = gpu_share(cost, {.placement = {.ranks_per_node = cost.host.ranks_per_node,
                                               .tensor = cost.tp,
                                               .stages = layout.ranks(),
                                               .replicas = replicas},
@@ -63,9 +63,9 @@ std::optional<Bytes> activation_cap(const Costs& cost, const StageLayout& layout
         "kept free{}; raise parallel.tp, pp or dp, as 'slimpack fit' advises",
         human_bytes(budget->states), budget->rank, human_bytes(budget->memory),
         budget->reserved_percent,
-        cost.gpu ? fmt::format(" and {} taken by CUDA, its allocator and NCCL",
-                               human_bytes(budget->gpu.total()))
-                 : ""));
+        cost.device.gpu ? fmt::format(" and {} taken by CUDA, its allocator and NCCL",
+                                      human_bytes(budget->gpu.total()))
+                        : ""));
   return budget->available();
 }
 

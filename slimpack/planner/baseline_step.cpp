@@ -23,7 +23,7 @@ TunedStep best_step(const Baseline& baseline, const StepQuestion& question, bool
   require_sensible(question);
   require_packable(job.context, job.replicas, lengths);
   Costs cost = known;
-  if (choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
+  if (choices.backward == BackwardKind::kWhole) cost.kinds.front().weight_gradient = {};
   const StepQuestion asked{job, lengths, choices, cost};
   const Abilities able = abilities(cost);
   BaselineRequest request = all_baselines(asked);

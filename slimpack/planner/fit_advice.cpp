@@ -52,7 +52,7 @@ PlanOutcome plan_of(const FitQuestion& question, const PlannedJob& planned) {
 std::vector<GpuActivations> gpu_activations(const PlannedJob& planned, const RatedPlan& step,
                                             const std::vector<Bytes>& needs) {
   std::vector<GpuActivations> out(needs.size());
-  if (!planned.cost.gpu) return out;
+  if (!planned.cost.device.gpu) return out;
   const auto of = [&](Counted counted) { return rank_needs(step, planned.cost, counted); };
   const std::vector<Bytes> tensors = of(Counted::kTensors), kernels = of(Counted::kKernels),
                            messages = of(Counted::kMessages);
@@ -148,7 +148,7 @@ std::int64_t shared_evenly(const Decoder& shape) {
 
 FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
   return {static_cast<std::int32_t>(cost.shape.num_layers()), shared_evenly(cost.shape),
-          std::max(question.most_tp, question.job.grid.tp), !cost.merge.empty(),
+          std::max(question.most_tp, question.job.grid.tp), !cost.kinds.front().merge.empty(),
           abilities(cost).recomputations};
 }
 

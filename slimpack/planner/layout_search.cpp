@@ -24,7 +24,7 @@ struct StepBounds {
 /// Baselines are candidates of ours and may cut at any token.
 StepBounds bounds_of(const LayoutJob& on, const SequenceLengths& lengths) {
   Costs known = on.cost;
-  if (on.choices.backward == BackwardKind::kWhole) known.weight_gradient = {};
+  if (on.choices.backward == BackwardKind::kWhole) known.kinds.front().weight_gradient = {};
   const StageTable table = cheapest_table(known, on.job, on.choices.recompute);
   const CutLimits limits{.most_merged = on.choices.most_merged,
                          .granularity = Tokens(1),
@@ -109,7 +109,7 @@ class LayoutSearch {
     contender.rated.left = contender.job->job.memory_cap.value_or(Bytes(0));
     contender.rated.known = known_error(contender.job->cost);
     contender.rated.reserved_percent = contender.job->reserved_percent;
-    contender.rated.peak_flops = contender.job->cost.peak_flops;
+    contender.rated.peak_flops = contender.job->cost.device.peak_flops;
     if (never_fits(*contender.job, question_.steps)) {
       contender.rated.outcome = LayoutOutcome::kStepTooLarge;
       contender.job.reset();

@@ -43,7 +43,7 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
     invalid_input("{}: the plan divides {} layers, its cost model has {}; plan again", origin,
                   plan.layout.layer_begin.back(), file.cost.shape.num_layers());
   require_valid_schedules(plan, file.step.schedules, origin);
-  if (file.cost.weight_gradient == EdgeTime() &&
+  if (file.cost.kinds.front().weight_gradient == EdgeTime() &&
       std::ranges::any_of(file.step.schedules, splits_backward))
     invalid_input(
         "{}: the schedule splits backward, but the cost model has no weight_gradient to say what "
@@ -56,7 +56,7 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
           "{}: the plan computes \"{}\" again, but the cost model's layers run under autograd, "
           "which does not know that; plan again",
           origin, to_string(recompute));
-  if (file.cost.host_per_byte == 0 && first_offloading(plan.recompute))
+  if (file.cost.host.per_byte == 0 && first_offloading(plan.recompute))
     invalid_input(
         "{}: the plan offloads rows, but the cost model has no host_per_byte to say what that "
         "takes; plan again",

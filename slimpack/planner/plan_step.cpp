@@ -87,7 +87,7 @@ BestStep searched(const StepQuestion& question, const std::function<void()>& pro
   const Nanos start = monotonic_now();
   const SearchBasis basis = search_basis(question, progress);
   Costs whole_cost = question.cost;
-  whole_cost.weight_gradient = {};
+  whole_cost.kinds.front().weight_gradient = {};
   const StepQuestion whole{question.job, question.lengths, question.choices, whole_cost};
   const int threads = machine_threads();
   BestStep best;
@@ -182,7 +182,7 @@ PlanOutcome refused(const StepQuestion& question, const std::optional<LeastNeed>
     throw JobDoesNotFit(fmt::format(
         "a rank's offloaded rows do not fit into its {} of pinned host memory ({}); allow another "
         "plan.recompute, or use more ranks or a shorter data.context",
-        human_bytes(question.cost.host_memory), question.cost.source));
+        human_bytes(question.cost.host.memory), question.cost.origin.source));
   return {std::nullopt, refusal(question, *least)};
 }
 
@@ -191,7 +191,7 @@ PlanOutcome refused(const StepQuestion& question, const std::optional<LeastNeed>
 PlanOutcome plan_step(const StepQuestion& asked, const std::function<void()>& progress) {
   require_sensible(asked);
   Costs cost = asked.cost;
-  if (asked.choices.backward == BackwardKind::kWhole) cost.weight_gradient = {};
+  if (asked.choices.backward == BackwardKind::kWhole) cost.kinds.front().weight_gradient = {};
   const StepQuestion question{asked.job, asked.lengths, asked.choices, cost};
   BestStep best = best_step(question, progress);
   if (!best.step) return refused(question, best.least);

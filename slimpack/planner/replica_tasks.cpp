@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "slimpack/sim/lower.h"
+#include "slimpack/schedule/lowered_schedule.h"
 
 namespace slimpack {
 namespace {
@@ -96,7 +96,7 @@ Bytes host_need(const RatedPlan& step, const Costs& cost) {
 
 bool fits(const RatedPlan& step, Bytes need, const std::optional<Bytes>& cap, const Costs& cost) {
   return (!cap || need <= *cap) &&
-         (cost.host_memory == Bytes(0) || host_need(step, cost) <= cost.host_memory);
+         (cost.host.memory == Bytes(0) || host_need(step, cost) <= cost.host.memory);
 }
 
 double RatedPlan::gap() const {

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "slimpack/cost/counted.h"
 #include "slimpack/cost/task_costs.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/step_problem.h"
@@ -44,7 +43,7 @@ namespace slimpack {
                               ReplicaId replica);
 
 /// Whether a step whose ranks hold `need` at most keeps the cap, and its offloaded rows keep
-/// cost.host_memory.
+/// cost.host.memory.
 [[nodiscard]] bool fits(const RatedPlan& step, Bytes need, const std::optional<Bytes>& cap,
                         const Costs& cost);
 

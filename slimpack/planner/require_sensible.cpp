@@ -53,7 +53,7 @@ void require_times(const Job& job, const SequenceLengths& lengths, const Costs& 
     invalid_input(
         "by the cost model ({}), a replica's share takes one rank {:.3g} s, below {:.3g} s can be "
         "planned; correct the cost model's times, or the speeds",
-        known.source, share * 1e-9, kLongestTime * 1e-9);
+        known.origin.source, share * 1e-9, kLongestTime * 1e-9);
 }
 
 void require_known(const std::vector<Recompute>& recompute, const Abilities& able,
@@ -63,7 +63,7 @@ void require_known(const std::vector<Recompute>& recompute, const Abilities& abl
       invalid_input(
           "plan.recompute is \"{}\", the cost model ({}) is of layers under autograd, which do not "
           "know that; give \"nothing\", \"elementwise\", \"full\" or \"auto\"",
-          to_string(asked), cost.source);
+          to_string(asked), cost.origin.source);
 }
 
 void require_replicas(const Job& job, const Choices& choices, const Costs& cost) {
@@ -75,9 +75,9 @@ void require_replicas(const Job& job, const Choices& choices, const Costs& cost)
   if (choices.most_merged > job.replicas)
     invalid_input("groups of up to {} replicas may merge, there are {}; give that many at most",
                   choices.most_merged, job.replicas);
-  if (choices.most_merged > 1 << cost.merge.size())
+  if (choices.most_merged > 1 << cost.kinds.front().merge.size())
     invalid_input("groups of up to {} replicas may merge, the cost model knows {}; {}",
-                  choices.most_merged, 1 << cost.merge.size(),
+                  choices.most_merged, 1 << cost.kinds.front().merge.size(),
                   "lower plan.most_merged or describe the links in [hardware]");
 }
 
@@ -103,28 +103,28 @@ void require_sensible(const StepQuestion& question) {
   if (choices.planner != PlannerKind::kSlimpack && job.context < Tokens(1))
     invalid_input("the context is {} tokens, the least is 1; {} fills packs of it",
                   job.context.count(), to_string(choices.planner));
-  if (choices.backward == BackwardKind::kSplit && cost.weight_gradient == EdgeTime())
+  if (choices.backward == BackwardKind::kSplit && cost.kinds.front().weight_gradient == EdgeTime())
     invalid_input(
         "backward is to be split, but the cost model does not know what part of it weight "
         "gradients are; set plan.backward to \"whole\", measure again with 'slimpack profile' or "
         "plan from [hardware]");
-  if (cost.host_per_byte == 0 && first_offloading(choices.recompute))
+  if (cost.host.per_byte == 0 && first_offloading(choices.recompute))
     invalid_input(
         "rows are to be offloaded (plan.recompute), but the cost model ({}) does not know how fast "
         "host memory is; set hardware.host_bandwidth, measure with 'slimpack profile' on a GPU or "
         "choose another policy",
-        cost.source);
+        cost.origin.source);
   const Abilities able = abilities(cost);
   if (job.layout.spread_vocabulary && !able.spreads_vocabulary)
     invalid_input(
         "parallel.spread_vocabulary is true, but the cost model ({}) is of layers under autograd, "
         "whose runtime keeps embedding and head whole; set it to false",
-        cost.source);
+        cost.origin.source);
   if (choices.exchange_context && !able.exchanges_attention)
     invalid_input(
         "parallel.exchange_context is true, but the cost model ({}) has layers {}, which exchange "
         "no attention; set it to false",
-        cost.source, able.own_layers ? "under autograd" : "with a window");
+        cost.origin.source, able.own_layers ? "under autograd" : "with a window");
   SLIMPACK_CHECK(!choices.recompute.empty());
   if (able.own_layers) require_known(choices.recompute, able, cost);
 }

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "slimpack/base/progress.h"
-#include "slimpack/cost/whole_sequences.h"
+#include "slimpack/cost/pack_cost.h"
 
 namespace slimpack {
 namespace {

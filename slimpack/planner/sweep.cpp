@@ -45,7 +45,7 @@ SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
   figures.predicted = {predicted.makespan, predicted.bubble_ratio, step_need(step, cost).bytes};
   figures.ranks = std::ssize(predicted.busy) * cost.tp;
   figures.mfu = mfu_of(model_flops(cost.shape, step.plan.lengths), predicted.makespan,
-                       figures.ranks, cost.peak_flops);
+                       figures.ranks, cost.device.peak_flops);
   for (const ReplicaPlan& replica : step.plan.replicas) {
     const PackPlan& packs = replica.packs;
     figures.forward_packs = std::max(figures.forward_packs, packs.forward.size());

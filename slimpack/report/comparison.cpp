@@ -174,7 +174,7 @@ PredictedFigures figures_of(const RatedPlan& step, const Costs& cost) {
   figures.tokens_per_second =
       static_cast<double>(total_tokens(step.plan.lengths).count()) / seconds;
   figures.mfu = mfu_of(model_flops(cost.shape, step.plan.lengths), predicted.makespan,
-                       std::ssize(predicted.busy) * cost.tp, cost.peak_flops);
+                       std::ssize(predicted.busy) * cost.tp, cost.device.peak_flops);
   figures.bubble = predicted.bubble_ratio;
   figures.makespan = predicted.makespan;
   figures.peak = step_need(step, cost).bytes;
@@ -228,7 +228,8 @@ RatedPlan published_step(const Baseline& baseline, const Job& job, const Sequenc
 }
 
 std::string costs_text(const Costs& cost) {
-  return fmt::format("costs from {}; known error: {}", cost.source, describe(known_error(cost)));
+  return fmt::format("costs from {}; known error: {}", cost.origin.source,
+                     describe(known_error(cost)));
 }
 
 std::string comparison_text(const std::vector<ComparedPlanner>& planners,

@@ -78,7 +78,7 @@ Json about(const ReportSource& source) {
   add("context", grouped(source.limits().context.count()) + " tokens");
   if (const auto cap = source.limits().memory_cap)
     add("memory cap", human_bytes(*cap) + " of activations on a rank");
-  add("costs from", cost.source);
+  add("costs from", cost.origin.source);
   add("made from", source.name);
   return rows;
 }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "slimpack/cost/abilities.h"
-#include "slimpack/cost/whole_sequences.h"
+#include "slimpack/cost/pack_cost.h"
 #include "slimpack/solver/lower_hull.h"
 
 namespace slimpack {

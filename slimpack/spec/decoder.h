@@ -38,14 +38,14 @@ struct Decoder {
   Tokens max_positions{0};  ///< longest sequence the model allows
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
-  RopeScaling rope_scaling;
+  RopeScaling rope_scaling = {};
   double initializer_range = 0.02;
   bool tie_embeddings = false;
-  std::vector<LayerShape> kinds{LayerShape()};  ///< never empty; all have the same hidden_size
-  std::vector<std::uint8_t> kind_of_layer;      ///< by layer its index in `kinds`
-  std::optional<CountedEdges> edges;            ///< empty: embedding and head follow from the sizes
+  std::vector<LayerShape> kinds{LayerShape()};   ///< never empty; all have the same hidden_size
+  std::vector<std::uint8_t> kind_of_layer = {};  ///< by layer its index in `kinds`
+  std::optional<CountedEdges> edges = {};  ///< empty: embedding and head follow from the sizes
   /// config.json of a model that this version plans but does not train; else empty.
-  std::string config;
+  std::string config = {};
 
   [[nodiscard]] std::int64_t hidden_size() const { return kinds.front().hidden_size; }
   [[nodiscard]] std::int64_t num_layers() const { return std::ssize(kind_of_layer); }

@@ -58,17 +58,20 @@ std::string setting_that_differs(const std::string& theirs, const std::string& o
 std::string difference(const Costs& cost, const ProfileOptions& options) {
   Decoder shape = options.shape;
   shape.rope_scaling = cost.shape.rope_scaling;  // which changes no cost
-  if (cost.measured_on != measured_here(options.device)) return "it is of another machine or torch";
+  if (cost.origin.measured_on != measured_here(options.device))
+    return "it is of another machine or torch";
   if (cost.shape != shape) return "it is of another model";
   if (cost.dtype != options.dtype)
     return fmt::format("it is in {}, this run in {}", to_string(cost.dtype),
                        to_string(options.dtype));
-  if (cost.gpu && options.gpu && cost.gpu->flash_attention != options.gpu->flash_attention)
+  if (cost.device.gpu && options.gpu &&
+      cost.device.gpu->flash_attention != options.gpu->flash_attention)
     return fmt::format("it is of FlashAttention-{}, this run takes FlashAttention-{}",
-                       cost.gpu->flash_attention, options.gpu->flash_attention);
-  if (cost.gpu && options.gpu && cost.gpu->fused_kernels != options.gpu->fused_kernels)
+                       cost.device.gpu->flash_attention, options.gpu->flash_attention);
+  if (cost.device.gpu && options.gpu &&
+      cost.device.gpu->fused_kernels != options.gpu->fused_kernels)
     return fmt::format("it is of a build with{} fused kernels, unlike this one",
-                       cost.gpu->fused_kernels ? "" : "out");
+                       cost.device.gpu->fused_kernels ? "" : "out");
   return setting_that_differs(cost.measured_for, options.settings_text());
 }
 
@@ -101,7 +104,7 @@ Costs kept_or_measured(const fs::path& file, const ProfileOptions& options,
     if (age <= Nanos(std::chrono::nanoseconds(kFresh).count())) {
       tell(fmt::format("this machine was measured {} ago: {}; remove it to measure anew",
                        human_duration(age), file.string()));
-      found.cost->memory = device_memory(options.device) / options.sharing;
+      found.cost->device.memory = device_memory(options.device) / options.sharing;
       found.cost->gpu = options.gpu;
       return *std::move(found.cost);
     }

@@ -43,12 +43,13 @@ std::optional<OutputLock> lock_output(const std::filesystem::path& folder,
 
 /// The kernel that runs, and whether plans count another one's memory.
 std::string attention_text(const KernelChoice& kernel, const Costs& cost) {
-  if (!cost.gpu || kernel.flash_release == 0 || cost.gpu->flash_attention == kernel.flash_release)
+  if (!cost.device.gpu || kernel.flash_release == 0 ||
+      cost.device.gpu->flash_attention == kernel.flash_release)
     return kernel.text;
   return fmt::format(
       "{}; plans count memory of FlashAttention-{}: set hardware.flash_attention to {}, or measure "
       "again with slimpack profile",
-      kernel.text, cost.gpu->flash_attention, kernel.flash_release);
+      kernel.text, cost.device.gpu->flash_attention, kernel.flash_release);
 }
 
 /// Names the kernels of work that is neither a product nor attention, and says if plans count
@@ -56,7 +57,7 @@ std::string attention_text(const KernelChoice& kernel, const Costs& cost) {
 std::string elementwise_text(bool fused, const Costs& cost) {
   const std::string text =
       fused ? "fused" : "libtorch's: the build found no nvcc (docs/devices.md)";
-  if (!cost.gpu || cost.gpu->fused_kernels == fused) return text;
+  if (!cost.device.gpu || cost.device.gpu->fused_kernels == fused) return text;
   return fmt::format(
       "{}; plans count {}: set hardware.fused_kernels to {}, or measure again with slimpack "
       "profile",
@@ -92,8 +93,8 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
   const std::vector<Tokens> documents = run.dataset().lengths();
   listener.note("data", long_documents_text(documents, configured_sequences(config.data)));
   for (const std::string& change : run.changed_settings()) listener.note("resume", change);
-  listener.note("cost",
-                fmt::format("{}; planner: {}", run.cost().source, to_string(config.plan.planner)));
+  listener.note("cost", fmt::format("{}; planner: {}", run.cost().origin.source,
+                                    to_string(config.plan.planner)));
 }
 
 StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {

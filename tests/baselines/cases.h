@@ -18,14 +18,14 @@ inline Costs round_cost() {
   Costs cost;
   cost.shape = small_gqa();
   cost.shape.set_layers(4);
-  cost.forward = {1000, 10, 20, 1, 0.5};
-  cost.backward = {2000, 20, 40, 2.5, 1};
-  cost.embedding_forward = {100, 5};
-  cost.embedding_backward = {200, 7};
-  cost.head_backward = {400, 11};
-  cost.transfer_latency = 50;
-  cost.transfer_per_byte = 0.5;
-  cost.merge = {{{100, 1}, {100, 2}}, {{150, 1.5}, {150, 3}}};
+  cost.kinds.front().forward = {1000, 10, 20, 1, 0.5};
+  cost.kinds.front().backward = {2000, 20, 40, 2.5, 1};
+  cost.ends.embedding_forward = {100, 5};
+  cost.ends.embedding_backward = {200, 7};
+  cost.ends.head_backward = {400, 11};
+  cost.transfer.latency = 50;
+  cost.transfer.per_byte = 0.5;
+  cost.kinds.front().merge = {{{100, 1}, {100, 2}}, {{150, 1.5}, {150, 3}}};
   return cost;
 }
 

@@ -43,7 +43,7 @@ TEST(ContextSharing, TakesNoLargerGroupsThanReplicasAndCostModelAllow) {
   EXPECT_EQ(sharing(8).per_replica, Tokens(16384));
   EXPECT_EQ(sharing(3).largest, 2);
   EXPECT_EQ(sharing(3).per_replica, Tokens(32768));
-  cost.merge.clear();
+  cost.kinds.front().merge.clear();
   EXPECT_EQ(sharing(8).largest, 1);
   EXPECT_EQ(sharing(8).per_replica, Tokens(65536));
 }

@@ -27,8 +27,9 @@ TEST(EveryBaseline, HasAPlanOfNoSequences) {
 
 TEST(EveryBaseline, HoldsSequencesThatTakeNoTime) {
   Costs cost = testing::round_cost();
-  for (PackCost* time : {&cost.forward, &cost.backward}) *time = {};
-  for (EdgeTime* time : {&cost.embedding_forward, &cost.embedding_backward, &cost.head_backward})
+  for (PackCost* time : {&cost.kinds.front().forward, &cost.kinds.front().backward}) *time = {};
+  for (EdgeTime* time :
+       {&cost.ends.embedding_forward, &cost.ends.embedding_backward, &cost.ends.head_backward})
     *time = {};
   const StageLayout layout = testing::one_layer_each(2);
   const SequenceLengths lengths{Tokens(3), Tokens(1), Tokens(4)};

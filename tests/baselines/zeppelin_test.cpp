@@ -36,7 +36,7 @@ TEST(ZeppelinBaseline, SharesSequencesOnAllRanksOfANodeOrLeavesThemOnOne) {
 
 TEST(ZeppelinBaseline, SharesLongSequencesAcrossNodes) {
   Costs cost = testing::round_cost();
-  cost.ranks_per_node = 2;
+  cost.host.ranks_per_node = 2;
   // The first sequence spans both nodes, the second one the first of them. The others go to the
   // second node, which has fewer tokens, and there to the replica with fewer.
   const BaselinePlan made = made_by("zeppelin", job_of({{0, 4}}, 4, Tokens(32768)),
@@ -79,7 +79,7 @@ RC_GTEST_PROP(ZeppelinBaseline, MakesCorrectPlansWithZonesOfPowersOfTwo, ()) {
   const auto lengths = tokens(*rc::gen::nonEmpty(
       rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 3000))));
   Costs cost = testing::round_cost();
-  cost.ranks_per_node = *rc::gen::inRange(0, 9);
+  cost.host.ranks_per_node = *rc::gen::inRange(0, 9);
   const auto replicas = *rc::gen::inRange<std::int32_t>(1, 17);
   const Job job = job_of(testing::one_layer_each(*rc::gen::inRange(1, 5)), replicas, Tokens(3000));
   for (const Tuning& tuning :

@@ -84,8 +84,8 @@ rc::Gen<CutProblem> problems(int granules, int packs) {
     std::iota(problem.layout.layer_begin.begin(), problem.layout.layer_begin.end(), 0);
     problem.cost.shape.set_layers(problem.layout.layer_begin.back());
     const Tokens window = problem.grid * *any_of(0, 2) - Tokens(*any_of(0, 1));
-    problem.cost.forward = drawn_time(std::max(window, Tokens(0)));
-    problem.cost.backward = drawn_time(std::max(window, Tokens(0)));
+    problem.cost.kinds.front().forward = drawn_time(std::max(window, Tokens(0)));
+    problem.cost.kinds.front().backward = drawn_time(std::max(window, Tokens(0)));
     return problem;
   });
 }
@@ -204,7 +204,8 @@ std::vector<Cutter> cutters() {
 class Enumeration {
  public:
   Enumeration(const CutProblem& problem, Pass pass)
-      : time_(pass == Pass::kForward ? problem.cost.forward : problem.cost.backward),
+      : time_(pass == Pass::kForward ? problem.cost.kinds.front().forward
+                                     : problem.cost.kinds.front().backward),
         stages_(problem.layout.stages()),
         packs_(static_cast<std::size_t>(problem.packs), -1) {
     for (const Tokens length : problem.lengths) {

@@ -92,8 +92,8 @@ TEST(AutogradTimes, CountAStagesOwnWorkInEveryForward) {
 
 TEST(AutogradTimes, OfTheStepsEndReduceWholeGradientsAndUpdateOnEveryReplica) {
   Costs known = counted_costs({0, 0, 0});
-  known.reduce_latency = 7;
-  known.reduce_per_byte = 0.25;
+  known.reduction.latency = 7;
+  known.reduction.per_byte = 0.25;
   const auto cost = with_recompute(known, Recompute::kFull);
   const TaskTimes one = task_times(cost, kTwoStages, kPaired, {.replicas = 1});
   const TaskTimes two = task_times(cost, kTwoStages, kPaired, {.replicas = 2});

@@ -12,24 +12,25 @@ namespace {
 
 Costs example() {
   Costs cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, HardwareSpec{});
-  cost.source = "profile of 8 points";
-  cost.forward.per_slice = 1.0 / 3;  // not a decimal number: must survive all the same
-  cost.backward.per_prefix_token = 1e-7;
-  cost.embedding_forward = {1, 2};
-  cost.embedding_backward = {3, 4};
+  cost.origin.source = "profile of 8 points";
+  cost.kinds.front().forward.per_slice =
+      1.0 / 3;  // not a decimal number: must survive all the same
+  cost.kinds.front().backward.per_prefix_token = 1e-7;
+  cost.ends.embedding_forward = {1, 2};
+  cost.ends.embedding_backward = {3, 4};
   cost.optimizer_per_parameter = 0.125;
-  cost.fit_error = 0.04;
+  cost.origin.fit_error = 0.04;
   cost.tp = 8;
-  cost.merge = {{{5, 6}, {7, 8}},
-                {{9, 1.0 / 7}, {11, 12}, {13, 14, 15}, {16, 17, 18}, {}, {19, 20, 21}}};
-  cost.reduce_latency = 13;
-  cost.reduce_per_byte = 0.02;
-  cost.memory = Bytes(80'000'000'000);
-  cost.peak_flops = 989e12;
-  cost.ranks_per_node = 4;
+  cost.kinds.front().merge = {
+      {{5, 6}, {7, 8}}, {{9, 1.0 / 7}, {11, 12}, {13, 14, 15}, {16, 17, 18}, {}, {19, 20, 21}}};
+  cost.reduction.latency = 13;
+  cost.reduction.per_byte = 0.02;
+  cost.device.memory = Bytes(80'000'000'000);
+  cost.device.peak_flops = 989e12;
+  cost.host.ranks_per_node = 4;
   cost.zero = 3;
-  cost.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16), 4, false};
-  cost.again = {{22, 23}, {24, 25}, {26, 1.0 / 27}};
+  cost.device.gpu = GpuMemory{132, Bytes(14), Bytes(15), Bytes(16), 4, false};
+  cost.kinds.front().again = {{22, 23}, {24, 25}, {26, 1.0 / 27}};
   return cost;
 }
 
@@ -61,7 +62,7 @@ TEST(CostJson, ReadsHowManyReplicasOfAStageANodeHeldInOlderFiles) {
   auto file = nlohmann::json::parse(cost_to_json(cost));
   file.erase("ranks_per_node");
   file["replicas_per_node"] = 3;
-  EXPECT_EQ(cost_from_json(file.dump(), "cost.json").ranks_per_node, 3 * cost.tp);
+  EXPECT_EQ(cost_from_json(file.dump(), "cost.json").host.ranks_per_node, 3 * cost.tp);
 }
 
 TEST(CostJson, RefusesAFileWithoutAnyOneOfItsFields) {
@@ -113,32 +114,33 @@ TEST(CostJson, RefusesTimesThatWouldOverflow) {
 
 TEST(CostJson, WithoutWeightGradientsBackwardIsNotSplit) {
   auto file = nlohmann::json::parse(cost_to_json(example()));
-  ASSERT_NE(example().weight_gradient, EdgeTime());
+  ASSERT_NE(example().kinds.front().weight_gradient, EdgeTime());
   file.erase("weight_gradient");
   Costs whole = example();
-  whole.weight_gradient = {};
+  whole.kinds.front().weight_gradient = {};
   EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), whole);
   EXPECT_EQ(cost_from_json(cost_to_json(whole), "cost.json"), whole);
 }
 
 TEST(CostJson, WithoutElementwiseWorkKeepingEverythingSavesNoTime) {
   auto file = nlohmann::json::parse(cost_to_json(example()));
-  ASSERT_NE(example().elementwise, EdgeTime());
+  ASSERT_NE(example().kinds.front().elementwise, EdgeTime());
   file.erase("elementwise");
   Costs unknown = example();
-  unknown.elementwise = {};
+  unknown.kinds.front().elementwise = {};
   EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), unknown);
-  file["elementwise"] = {{"per_pack", 2 * example().backward.per_pack}, {"per_token", 0}};
+  file["elementwise"] = {{"per_pack", 2 * example().kinds.front().backward.per_pack},
+                         {"per_token", 0}};
   EXPECT_NE(refusal(file).find("cost.json: elementwise: field \"per_pack\""), std::string::npos)
       << refusal(file);
 }
 
 TEST(CostJson, WithoutTheTimeToTheHostNothingIsOffloaded) {
   auto file = nlohmann::json::parse(cost_to_json(example()));
-  ASSERT_NE(example().host_per_byte, 0);
+  ASSERT_NE(example().host.per_byte, 0);
   file.erase("host_per_byte");
   Costs unknown = example();
-  unknown.host_per_byte = 0;
+  unknown.host.per_byte = 0;
   EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), unknown);
   file["host_per_byte"] = -1;
   EXPECT_NE(refusal(file).find("field \"host_per_byte\" is -1"), std::string::npos)
@@ -147,10 +149,11 @@ TEST(CostJson, WithoutTheTimeToTheHostNothingIsOffloaded) {
 
 TEST(CostJson, RefusesWeightGradientsThatAreNoPartOfBackward) {
   Costs cost = example();
-  cost.elementwise = {};
-  cost.backward.per_pack = 200;
-  cost.backward.per_token = 4;
-  cost.weight_gradient = {200, 4};  // all of it is the most
+  LayerCosts& layer = cost.kinds.front();
+  layer.elementwise = {};
+  layer.backward.per_pack = 200;
+  layer.backward.per_token = 4;
+  layer.weight_gradient = {200, 4};  // all of it is the most
   EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost.json"), cost);
   const auto file = nlohmann::json::parse(cost_to_json(cost));
   const auto refused = [&](const nlohmann::json& value, std::string_view said) {

@@ -117,9 +117,9 @@ RC_GTEST_PROP(BalancedLayout, IsAsLightAsTheBestOfAllCuts, ()) {
   cost.shape.set_layers(*rc::gen::inRange(1, 11));
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers());
   const auto stages = *rc::gen::inRange<std::int32_t>(1, std::min(layers, 6) + 1);
-  cost.embedding_forward.per_token = *rc::gen::inRange(0, 300);
-  cost.embedding_backward.per_token = *rc::gen::inRange(0, 300);
-  cost.head_backward.per_token = *rc::gen::inRange(0, 2000);
+  cost.ends.embedding_forward.per_token = *rc::gen::inRange(0, 300);
+  cost.ends.embedding_backward.per_token = *rc::gen::inRange(0, 300);
+  cost.ends.head_backward.per_token = *rc::gen::inRange(0, 2000);
   SequenceLengths lengths;
   for (const int n : *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 300))) {
     lengths.emplace_back(n);
@@ -156,9 +156,9 @@ TEST(BalancedLayout, BalancesRanksThenTheirStages) {
   Costs cost;
   cost.shape = small_gqa();
   cost.shape.set_layers(11);
-  cost.forward.per_token = 1;
-  cost.backward.per_token = 2;
-  cost.head_backward.per_token = 6;
+  cost.kinds.front().forward.per_token = 1;
+  cost.kinds.front().backward.per_token = 2;
+  cost.ends.head_backward.per_token = 6;
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 2),
             (StageLayout{{0, 3, 5, 8, 11}, StagePlacement::looped(2, 2)}));
 }
@@ -169,8 +169,8 @@ TEST(BalancedLayout, GivesALastStageThatRunsBackwardAloneMoreLayers) {
   Costs cost;
   cost.shape = small_gqa();
   cost.shape.set_layers(8);
-  cost.forward.per_token = 1;
-  cost.backward.per_token = 2;
+  cost.kinds.front().forward.per_token = 1;
+  cost.kinds.front().backward.per_token = 2;
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2), (StageLayout{{0, 4, 8}}));
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 1, false, LastStage::kBackwardAlone),
             (StageLayout{{0, 3, 8}}));

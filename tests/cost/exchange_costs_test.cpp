@@ -19,8 +19,8 @@ struct Exchanged {
   std::int32_t replicas = 1;
 
   Exchanged(double latency, double per_byte) {
-    cost.transfer_latency = latency;
-    cost.transfer_per_byte = per_byte;
+    cost.transfer.latency = latency;
+    cost.transfer.per_byte = per_byte;
     for (const int begin : {0, 4, 8})
       replica.packs.forward.push_back({{slice(0, begin, begin + 4)}});
     replica.packs.backward.assign(replica.packs.forward.rbegin(), replica.packs.forward.rend());
@@ -97,7 +97,7 @@ TEST(ExchangeCosts, KeepWhatTravelsForTheLayersHidden) {
   // With ZeRO-3 an action takes at least as long as its layers' weights travel: far longer here.
   Exchanged exchanged(0, 0);
   exchanged.cost.zero = 3;
-  exchanged.cost.reduce_per_byte = 1000;
+  exchanged.cost.reduction.per_byte = 1000;
   exchanged.replicas = 2;
   exchanged.replica.times =
       task_times(exchanged.cost, exchanged.layout, exchanged.replica.packs, {2, {}});
@@ -110,7 +110,7 @@ TEST(ExchangeCosts, AreOfOurOwnLayersWithoutWindows) {
   Costs cost = testing::round_model();
   EXPECT_TRUE(abilities(cost).exchanges_attention);
   EXPECT_FALSE(abilities(testing::counted_costs({0, 0})).exchanges_attention);  // under autograd
-  cost.forward.window = Tokens(64);
+  cost.kinds.front().forward.window = Tokens(64);
   EXPECT_FALSE(abilities(cost).exchanges_attention);
 }
 

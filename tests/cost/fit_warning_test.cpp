@@ -1,4 +1,4 @@
-#include "slimpack/cost/fit_warning.h"
+#include "slimpack/cost/fit.h"
 
 #include <gtest/gtest.h>
 

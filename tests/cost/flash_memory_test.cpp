@@ -1,9 +1,8 @@
-#include "slimpack/cost/flash_transients.h"
+#include "slimpack/cost/attention_memory.h"
 
 #include <gtest/gtest.h>
 
-#include "slimpack/cost/attention_transients.h"
-#include "slimpack/cost/joined_slices.h"
+#include "slimpack/cost/attention_rules.h"
 #include "slimpack/packflow/kernels/fa4_workspace.h"
 #include "tests/cost/shapes.h"
 #include "tests/support/bound_costs.h"
@@ -19,7 +18,7 @@ LayerWidths widths() {
   shape.kinds[0].num_kv_heads = 2;
   shape.kinds[0].head_dim = shape.kinds[0].value_dim = 64;
   LayerWidths w(shape.kinds[0], Dtype::kBf16);
-  w.multiprocessors = 10;
+  w.runtime.multiprocessors = 10;
   return w;
 }
 
@@ -61,17 +60,17 @@ std::int64_t fa4_workspace(const LayerShape& shape, std::int32_t sequences, std:
 
 TEST(FlashMemory, OfHopperKernelsIsTheirWorkspaceAndTheLogSumExp) {
   LayerWidths w = widths();
-  w.flash_release = 4;
+  w.runtime.flash_release = 4;
   // 300 queries are padded to 512 rows of 4 heads: dQ, log-sum-exp and sums of 64 + 2 numbers, and
   // 3 tiles with two locks of 4 bytes. dK and dV of two heads: 1,300 keys are padded to 1,536 rows
   // of 64 numbers, with 11 tiles. Log-sum-exp: 300 · 16.
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300),
             4 * (512 * 66 * 4 + 3 * 8) + 2 * 2 * (1536 * 64 * 4 + 11 * 8) + 4'800);
-  w.flash_release = 3;
+  w.runtime.flash_release = 3;
   EXPECT_EQ(flash_backward_call(w, 1, 300, 1300),
             4 * (512 * 66 * 4 + 3 * 8) + 2 * 2 * (1536 * 64 * 4 + 11 * 8) + 4'800);
   // The library rounds each of its eight parts up to 256 bytes.
-  w.flash_release = 4;
+  w.runtime.flash_release = 4;
   const auto expect_near = [&](const Fa4Tiles& tiles, double locks) {
     for (const std::int32_t sequences : {1, 5}) {
       const std::int64_t workspace = fa4_workspace(w.shape, sequences, 3000, 7000, tiles);
@@ -93,7 +92,7 @@ TEST(FlashMemory, OfHopperKernelsIsTwelveAndAHalfKilobytesATokenOfASmallModel) {
   // Llama 3.2 1B: 32 heads of 64, 8 of keys: (32 · 66 + 2 · 8 · 64) · 4 = 12.5 kB beside the
   // log-sum-exp; 8B: 32 heads of 128: (32 · 130 + 2 · 8 · 128) · 4 = 24.8 kB.
   LayerWidths w = widths();
-  w.flash_release = 4;
+  w.runtime.flash_release = 4;
   w.shape.num_heads = 32;
   w.shape.num_kv_heads = 8;
   const auto per_token = [&] {
@@ -149,7 +148,7 @@ TEST(JoinedSlices, AreThoseWhoseKeysAreCopiedInTheTimeOfTheCallsThatTheySave) {
 
 TEST(FlashMemory, CanBeLeftOutToSayWhatItAdds) {
   LayerWidths without = widths();
-  without.kernel_bytes = false;
+  without.runtime.kernel_bytes = false;
   const MicroPack pack{{slice(0, 1000, 1300)}};
   EXPECT_EQ(attention_backward_transient(widths(), pack, {Tokens(1300)}) -
                 attention_backward_transient(without, pack, {Tokens(1300)}),
@@ -174,12 +173,12 @@ TEST(FlashMemory, IsCountedOnGpusThatTheKernelRunsOn) {
   cost.shape = shape;
   cost.dtype = Dtype::kBf16;
   const std::int64_t cpu = backward(cost);
-  cost.gpu = gpu_memory(HardwareSpec{});
+  cost.device.gpu = gpu_memory(HardwareSpec{});
   // dK and dV of 32 heads of 128 over 4,096 tokens alone are 2 · 4,096 · 8,192 bytes.
   EXPECT_GT(backward(cost), cpu + 2 * 4096 * 8192 / 2);
   cost.dtype = Dtype::kFp32;  // which FlashAttention-2 does not take
   Costs without = cost;
-  without.gpu.reset();
+  without.device.gpu.reset();
   EXPECT_EQ(backward(cost), backward(without));
 }
 

@@ -9,7 +9,7 @@
 
 #include "slimpack/base/file.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/nnls.h"
+#include "slimpack/cost/fit.h"
 #include "slimpack/plan/slice.h"
 #include "slimpack/spec/hardware.h"
 
@@ -94,9 +94,10 @@ TEST(FlashAttention2File, PredictsEveryMeasurementWithinTheErrorThatTheDocumenta
   double sum = 0;
   for (const Measured& m : measurements()) {
     const Costs cost = attention_only(h100, m.tp);
-    const double predicted = cost.forward.per_slice +
-                             cost.forward.per_token * static_cast<double>(m.tokens.count()) +
-                             cost.forward.per_pair * pairs(m);
+    const double predicted =
+        cost.kinds.front().forward.per_slice +
+        cost.kinds.front().forward.per_token * static_cast<double>(m.tokens.count()) +
+        cost.kinds.front().forward.per_pair * pairs(m);
     const double error = std::abs(predicted / m.nanos - 1);
     largest = std::max(largest, error);
     if (m.tokens >= Tokens(4096)) largest_of_long = std::max(largest_of_long, error);

@@ -10,7 +10,7 @@
 
 #include "slimpack/base/file.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/nnls.h"
+#include "slimpack/cost/fit.h"
 #include "slimpack/spec/hardware.h"
 
 namespace slimpack {

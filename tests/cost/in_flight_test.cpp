@@ -25,7 +25,7 @@ Costs on_gpus() {
   cost.shape = testing::llama2_7b();
   cost.shape.set_layers(3);
   cost.dtype = Dtype::kBf16;
-  cost.gpu = GpuMemory{};
+  cost.device.gpu = GpuMemory{};
   return cost;
 }
 
@@ -80,7 +80,7 @@ TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
   EXPECT_EQ(bytes.backward_transient[1][1], Bytes(570) + gradients + gradients / 32 * 7 * 4);
   // Inside nodes of four first: three other parts of a quarter, then seven of its eighths.
   Costs cost = on_gpus();
-  cost.ranks_per_node = 12;  // three stages of four replicas
+  cost.host.ranks_per_node = 12;  // three stages of four replicas
   bytes = bytes_of_two_packs();
   stage_table(cost, kLayout, {}, {32}).add_in_flight(bytes);
   EXPECT_EQ(bytes.backward_transient[1][1], Bytes(570) + gradients / 4 * 3 + gradients / 4 / 8 * 7);
@@ -89,7 +89,7 @@ TEST(InFlight, CountsTheGradientsOfOtherReplicasWhereTheLastActionRuns) {
 TEST(InFlight, IsNothingOnACpu) {
   TaskBytes bytes = bytes_of_two_packs();
   Costs cost = on_gpus();
-  cost.gpu.reset();
+  cost.device.gpu.reset();
   stage_table(cost, kLayout, {}, {4}).add_in_flight(bytes);
   EXPECT_EQ(bytes.backward_transient, bytes_of_two_packs().backward_transient);
 }

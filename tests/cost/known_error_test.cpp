@@ -9,8 +9,8 @@ namespace {
 
 Costs on(bool gpu, bool measured) {
   Costs cost;
-  if (gpu) cost.gpu.emplace();
-  if (measured) cost.measured_on.emplace();
+  if (gpu) cost.device.gpu.emplace();
+  if (measured) cost.origin.measured_on.emplace();
   return cost;
 }
 
@@ -28,7 +28,7 @@ TEST(KnownError, OfProfilesIsSmallerAndDependsOnTheDevice) {
   EXPECT_EQ(known_error(on(false, true)).time, 5);
   EXPECT_EQ(known_error(on(true, true)).time, 10);
   Costs fitted;
-  fitted.fit_error = 0.02;  // of a file that does not say where it was measured
+  fitted.origin.fit_error = 0.02;  // of a file that does not say where it was measured
   EXPECT_EQ(known_error(fitted).time, 5);
 }
 

@@ -104,8 +104,7 @@ RC_GTEST_PROP(LayerKinds, AreDividedSuchThatTheHeaviestStageIsAsLightAsItCanBe, 
   const auto stages = *rc::gen::inRange<std::int32_t>(1, 4);
   Costs cost = cost_from_hardware(uneven(layers, *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 40)),
                                   Dtype::kBf16, hardware());
-  cost.forward.per_slice = cost.backward.per_slice = 0;
-  for (LayerCosts& kind : cost.more_kinds) kind.forward.per_slice = kind.backward.per_slice = 0;
+  for (LayerCosts& kind : cost.kinds) kind.forward.per_slice = kind.backward.per_slice = 0;
   const Tokens length(200);
   // On one stage the embedding's forward would count once in one oracle and not in the other.
   const auto last = stages == 1
@@ -132,7 +131,7 @@ TEST(LayerKinds, ThatAreAlikeGiveLaterStagesTheLayersLeftOver) {
   Decoder model = testing::small_gqa();
   model.set_layers(11);
   Costs cost = cost_from_hardware(by_kinds(model, 2), Dtype::kBf16, hardware());
-  cost.embedding_forward = cost.embedding_backward = cost.head_backward = {};
+  cost.ends.embedding_forward = cost.ends.embedding_backward = cost.ends.head_backward = {};
   EXPECT_EQ(balanced_layout(cost, {Tokens(77)}, 4), (StageLayout{{0, 2, 5, 8, 11}}));
 }
 
@@ -152,7 +151,8 @@ RC_GTEST_PROP(LayerKinds, OfWhichSomeHaveAWindowTakeTheTimeOfThePairsInIt, ()) {
     const auto time = [&](const Costs& of) {
       return stage_cost(RecomputingCosts{of}, layout, StageId(0), pass)(slice(begin, end));
     };
-    const PackCost layer = pass == Pass::kForward ? full.forward : full.backward;
+    const PackCost layer =
+        pass == Pass::kForward ? full.kinds.front().forward : full.kinds.front().backward;
     const double left_out = slice(begin, end).causal_pairs() - pairs;
     const double unread = static_cast<double>(begin - std::min(begin, window - 1));
     const double expected =
@@ -189,8 +189,8 @@ TEST(LayerKinds, WithExpertsSendTokensToThemAndBack) {
   const auto collectives = [&](const Decoder& shape, bool backward) {
     const Costs slow = cost_from_hardware(shape, Dtype::kBf16, h, 2);
     const Costs fast = cost_from_hardware(shape, Dtype::kBf16, free, 2);
-    const PackCost& a = backward ? slow.backward : slow.forward;
-    const PackCost& b = backward ? fast.backward : fast.forward;
+    const PackCost& a = backward ? slow.kinds.front().backward : slow.kinds.front().forward;
+    const PackCost& b = backward ? fast.kinds.front().backward : fast.kinds.front().forward;
     return std::pair(a.per_token - b.per_token, a.per_pack - b.per_pack);
   };
   const auto expect = [](std::pair<double, double> found, double bytes, double trips) {

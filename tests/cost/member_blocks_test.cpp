@@ -1,4 +1,4 @@
-#include "slimpack/cost/member_blocks.h"
+#include "slimpack/cost/reduction.h"
 
 #include <gtest/gtest.h>
 

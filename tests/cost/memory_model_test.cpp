@@ -1,4 +1,4 @@
-#include "slimpack/cost/head_block.h"
+#include "slimpack/cost/vocabulary_memory.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

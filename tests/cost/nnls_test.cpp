@@ -1,4 +1,4 @@
-#include "slimpack/cost/nnls.h"
+#include "slimpack/cost/fit.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -62,18 +62,20 @@ TEST(Overheads, OfMergedPacksAndOfASharedVocabularyAreCounted) {
 
 TEST(Overheads, LeaveWhatGrowsWithTokens) {
   const Costs cost = small_cost(2);
+  const LayerCosts& layer = cost.kinds.front();
   const Costs rest = without_overheads(cost);
-  EXPECT_EQ(rest.forward.per_token, cost.forward.per_token);
-  EXPECT_EQ(rest.backward.per_pair, cost.backward.per_pair);
-  EXPECT_EQ(rest.forward.per_prefix_token, cost.forward.per_prefix_token);
-  EXPECT_EQ(rest.merge.front().forward.per_token, cost.merge.front().forward.per_token);
+  EXPECT_EQ(rest.kinds.front().forward.per_token, layer.forward.per_token);
+  EXPECT_EQ(rest.kinds.front().backward.per_pair, layer.backward.per_pair);
+  EXPECT_EQ(rest.kinds.front().forward.per_prefix_token, layer.forward.per_prefix_token);
+  EXPECT_EQ(rest.kinds.front().merge.front().forward.per_token,
+            layer.merge.front().forward.per_token);
   EXPECT_EQ(without_overheads(rest), rest);
 }
 
 TEST(Overheads, UnderAutogradAreThoseOfTheGraphThatAPackKeeps) {
   Costs costs = testing::counted_costs({0, 0});
-  costs.forward.per_pack = 1000;   // runs without a graph
-  costs.backward.per_pack = 7000;  // runs forward again
+  costs.kinds.front().forward.per_pack = 1000;   // runs without a graph
+  costs.kinds.front().backward.per_pack = 7000;  // runs forward again
   costs.autograd->layers[0].elementwise.forward.per_pack = 2000;
   costs.autograd->layers[0].elementwise.backward.per_pack = 5000;
   costs.autograd->stage.per_pack = 100;

@@ -24,13 +24,14 @@ using R = Recompute;
 
 TEST(BackwardTime, IsThatOfTheModelWhereOnlyElementwiseWorkIsDoneAgain) {
   const Costs cost = round_model_of_replicas();
-  EXPECT_EQ(backward_time(cost, Recompute::kElementwise), cost.backward);
+  EXPECT_EQ(backward_time(cost, Recompute::kElementwise), cost.kinds.front().backward);
 }
 
 TEST(BackwardTime, WithoutAnythingDoneAgainSavesTheElementwiseWork) {
   Costs cost = round_model_of_replicas();
-  EXPECT_EQ(backward_time(cost, Recompute::kNothing), cost.backward);  // not known: nothing saved
-  cost.elementwise = {30, 0.5};
+  EXPECT_EQ(backward_time(cost, Recompute::kNothing),
+            cost.kinds.front().backward);  // not known: nothing saved
+  cost.kinds.front().elementwise = {30, 0.5};
   EXPECT_EQ(backward_time(cost, Recompute::kNothing), (PackCost{170, 20, 3.5, 2, 6}));
 }
 
@@ -61,8 +62,8 @@ TEST(BackwardTime, OfEverythingNeedsNeitherValuesNorTheDownProjection) {
 TEST(BackwardTime, TakesProductsAsMeasuredAndAttentionAsInForward) {
   // Forward {100, 10, 2, 1, 3}: where attention runs again, all but the first and the third term.
   Costs cost = round_model_of_replicas();
-  cost.forward.per_missing_row = 10;
-  cost.again = {{1, 0.25}, {2, 0.5}, {3, 0.75}};
+  cost.kinds.front().forward.per_missing_row = 10;
+  cost.kinds.front().again = {{1, 0.25}, {2, 0.5}, {3, 0.75}};
   const auto expect = [&](Recompute recompute, PackCost expected, double products) {
     expected.per_missing_row = products / 2960 * 10;  // of few rows, by their share
     EXPECT_EQ(backward_time(cost, recompute), expected) << to_string(recompute);
@@ -70,7 +71,7 @@ TEST(BackwardTime, TakesProductsAsMeasuredAndAttentionAsInForward) {
   expect(Recompute::kAttention, {201, 30, 4.25, 3, 9}, 640);
   expect(Recompute::kMlp, {202, 20, 4.5, 2, 6}, 1120);
   expect(Recompute::kFull, {203, 30, 4.75, 3, 9}, 2240);
-  EXPECT_EQ(backward_time(cost, Recompute::kElementwise), cost.backward);
+  EXPECT_EQ(backward_time(cost, Recompute::kElementwise), cost.kinds.front().backward);
 }
 
 /// Two stages of one and two layers, of a model of three.
@@ -129,33 +130,33 @@ TEST(Offload, IsKnownWithTheTimeToTheHost) {
   Costs cost = round_model_of_replicas();
   EXPECT_EQ(abilities(cost).recomputations,
             (std::vector<R>{R::kNothing, R::kElementwise, R::kAttention, R::kMlp, R::kFull}));
-  cost.host_per_byte = 1;
+  cost.host.per_byte = 1;
   EXPECT_TRUE(std::ranges::equal(abilities(cost).recomputations, all_recomputations()));
 }
 
 TEST(Offload, OfALayerBeforeAnotherTakesWhatThatDoesNotHide) {
   Costs cost = round_model_of_replicas();
-  cost.host_per_byte = 1.0 / 256;
+  cost.host.per_byte = 1.0 / 256;
   const auto offloading = [&] { return with_recompute(cost, {R::kMlp, R::kOffload, R::kNothing}); };
   // Two layers; backward with the head's 11.
   EXPECT_EQ(token_time(offloading(), 1, Pass::kForward), 2 * 2 + 0.46875);
   EXPECT_EQ(token_time(offloading(), 1, Pass::kBackward), 2 * 4 + 11);
-  cost.host_per_byte = 1.0 / 128;
+  cost.host.per_byte = 1.0 / 128;
   EXPECT_EQ(token_time(offloading(), 1, Pass::kForward), 2 * 2 + 2.9375);
   EXPECT_EQ(token_time(offloading(), 1, Pass::kBackward), 2 * 4 + 0.9375 + 11);
-  EXPECT_EQ(backward_time(cost, R::kOffload).per_pack, cost.backward.per_pack);
+  EXPECT_EQ(backward_time(cost, R::kOffload).per_pack, cost.kinds.front().backward.per_pack);
 }
 
 TEST(Offload, OfAStagesLastLayerIsHiddenByTheHeadAlone) {
   Costs cost = round_model_of_replicas();
-  cost.host_per_byte = 1.0 / 128;
+  cost.host.per_byte = 1.0 / 128;
   const RecomputingCosts everywhere = with_recompute(cost, R::kOffload);
   // One layer: its rows leave when it is done, and come before it begins; the embedding's 5 and 7.
   EXPECT_EQ(token_time(everywhere, 0, Pass::kForward), 2 + 4.9375 + 5);
   EXPECT_EQ(token_time(everywhere, 0, Pass::kBackward), 4 + 4.9375 + 7);
   // Two: the first one's leave while the last one runs, whose come while the head does.
   EXPECT_EQ(token_time(everywhere, 1, Pass::kForward), 2 * 2 + 2.9375 + 4.9375);
-  cost.head_backward.per_token = 3;
+  cost.ends.head_backward.per_token = 3;
   EXPECT_EQ(token_time(with_recompute(cost, R::kOffload), 1, Pass::kBackward),
             2 * 4 + 2 * 0.9375 + (4 - 3) + 3);
   // Each of two replicas that run a pack together moves half of the rows. The exchange takes 0.5.
@@ -166,7 +167,7 @@ TEST(Offload, OfAStagesLastLayerIsHiddenByTheHeadAlone) {
 
 TEST(Offload, OfAnotherAccountingMovesItsRows) {
   Costs cost = round_model_of_replicas();
-  cost.host_per_byte = 0.5;
+  cost.host.per_byte = 0.5;
   cost.row_bytes = 6;
   EXPECT_EQ(exposed_transfer(cost, Pass::kForward), 1);
   EXPECT_EQ(exposed_transfer(cost, Pass::kBackward), 0);
@@ -174,7 +175,7 @@ TEST(Offload, OfAnotherAccountingMovesItsRows) {
 
 TEST(WithRecompute, EdgesLinksAndWeightGradientsStay) {
   Costs plain = round_model_of_replicas();
-  plain.weight_gradient = {80, 1.5};
+  plain.kinds.front().weight_gradient = {80, 1.5};
   const PackPlan packs{{{{slice(0, 0, 9)}}}, {{{slice(0, 0, 9)}}}};
   const TaskTimes before = task_times(RecomputingCosts{plain}, kTwoStages, packs);
   for (const Recompute recompute : abilities(plain).recomputations) {

@@ -14,23 +14,23 @@ inline Slice slice(int sequence, std::int64_t begin, std::int64_t end) {
 inline Costs round_model() {
   Costs cost;
   cost.shape = small_gqa();
-  cost.forward = {100, 10, 2, 1, 3};
-  cost.backward = {200, 20, 4, 2, 6};
-  cost.embedding_forward = {1000, 5};
-  cost.embedding_backward = {2000, 7};
-  cost.head_backward = {4000, 11};
+  cost.kinds.front().forward = {100, 10, 2, 1, 3};
+  cost.kinds.front().backward = {200, 20, 4, 2, 6};
+  cost.ends.embedding_forward = {1000, 5};
+  cost.ends.embedding_backward = {2000, 7};
+  cost.ends.head_backward = {4000, 11};
   cost.optimizer_per_parameter = 2;
-  cost.transfer_latency = 50;
-  cost.transfer_per_byte = 0.5;
+  cost.transfer.latency = 50;
+  cost.transfer.per_byte = 0.5;
   return cost;
 }
 
 /// round_model() with groups of two and four replicas, and with gradients reduced between replicas.
 inline Costs round_model_of_replicas() {
   Costs cost = round_model();
-  cost.merge = {{{30, 0.5}, {60, 1.5}}, {{40, 0.25}, {80, 0.75}}};
-  cost.reduce_latency = 7;
-  cost.reduce_per_byte = 0.25;
+  cost.kinds.front().merge = {{{30, 0.5}, {60, 1.5}}, {{40, 0.25}, {80, 0.75}}};
+  cost.reduction.latency = 7;
+  cost.reduction.per_byte = 0.25;
   return cost;
 }
 

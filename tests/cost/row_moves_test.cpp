@@ -1,4 +1,4 @@
-#include "slimpack/cost/row_moves.h"
+#include "slimpack/cost/pack_sums.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

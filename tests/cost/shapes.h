@@ -21,6 +21,17 @@ inline Decoder llama2_7b() {
   return shape;
 }
 
+/// Llama-2-70B's layer: hidden 8,192, 64 query heads and 8 key heads of 128, 80 layers.
+inline Decoder llama2_70b() {
+  Decoder shape = llama2_7b();
+  shape.kinds[0].hidden_size = 8192;
+  shape.kinds[0].dense_width = 28672;
+  shape.set_layers(80);
+  shape.kinds[0].num_heads = 64;
+  shape.kinds[0].num_kv_heads = 8;
+  return shape;
+}
+
 /// Grouped keys, and a query width (24) that differs from the hidden size (20).
 inline Decoder small_gqa() {
   Decoder shape;

@@ -131,7 +131,7 @@ TEST(SharedMemory, HostMemoryKnowsTheActionsOfASplitBackward) {
     return table_of(cost, kOneStage).host_bytes(example_packs(), {Tokens(10)});
   };
   EXPECT_TRUE(host().input_transient.empty());
-  cost.weight_gradient = {1, 1};
+  cost.kinds.front().weight_gradient = {1, 1};
   const std::vector<List> nothing{List(example_packs().backward.size())};
   EXPECT_EQ(host().weight_operands, nothing);
   EXPECT_EQ(host().input_transient, nothing);

@@ -40,8 +40,8 @@ TEST(StageCost, SharesAllButTheSliceItselfAndAddsTheExchange) {
 
 TEST(StageCost, CountsWhatMergedSlicesAdd) {
   RecomputingCosts cost{round_model_of_replicas()};
-  cost.merge[0].forward_slice = {7, 0.25, 0};
-  cost.merge[0].backward_slice = {9, 0.5, 0};
+  cost.kinds.front().merge[0].forward_slice = {7, 0.25, 0};
+  cost.kinds.front().merge[0].backward_slice = {9, 0.5, 0};
   const Slice s = slice(0, 4, 6);
   // Above 29.5 forward on a layer; 7 and a quarter of each of 4 prefix tokens besides.
   EXPECT_EQ(stage_cost(cost, kTwoStages, kFirst, Pass::kForward, 2)(s), 29.5 + 8);
@@ -58,14 +58,14 @@ TEST(StageCost, CountsWhatMergedSlicesAdd) {
 /// pair hides `hidden_per_pair` ns of that.
 Costs with_travel(double hidden_per_pair = 0) {
   Costs cost = round_model_of_replicas();
-  cost.merge[0].forward.per_token = 0;
-  cost.merge[0].forward_travel = {0.5, 0.1, hidden_per_pair};
+  cost.kinds.front().merge[0].forward.per_token = 0;
+  cost.kinds.front().merge[0].forward_travel = {0.5, 0.1, hidden_per_pair};
   return cost;
 }
 
 TEST(StageCost, SendsKeysWhereTheyAreFasterThanQueries) {
   Costs nothing = with_travel();
-  nothing.merge[0].forward_travel = {};
+  nothing.kinds.front().merge[0].forward_travel = {};
   const auto travelling = [&](const Slice& s, double hidden) {
     const auto time = [&](const Costs& cost) {
       return stage_cost(RecomputingCosts{cost}, kTwoStages, kFirst, Pass::kForward, 2)(s);
@@ -89,7 +89,7 @@ TEST(TaskTimes, SlicesTravelTogetherAndHideEachOther) {
       return task_times(RecomputingCosts{cost}, kTwoStages, packs, {2, speed}).forward[0][0];
     };
     Costs nothing = with_travel();
-    nothing.merge[0].forward_travel = {};
+    nothing.kinds.front().merge[0].forward_travel = {};
     return (time(with_travel(hidden)) - time(nothing)).count();
   };
   // Four queries, 2 ns. Keys: 2 + 10, 1.2 ns; with 16 tokens before the second slice 2 ns.
@@ -201,7 +201,7 @@ TEST(TaskTimes, CountWhatTheLastBackwardDoesNotHideOfTheReduction) {
   EXPECT_EQ(times.reduce[1], Nanos(517 + 1511 + 1511));
   // Weight gradients that come last, alone, hide less: 400 ns of two layers, 200 each. −200 + 517 +
   // 1511 = 1828, and 1511.
-  cost.weight_gradient = {200, 0};
+  cost.kinds.front().weight_gradient = {200, 0};
   times = task_times(cost, kTwoStages, packs, replication);
   EXPECT_EQ(times.reduce[1], Nanos(517 + 1511 + 1511));
   EXPECT_EQ(times.reduce_after_weights[1], Nanos(1828 + 1511));
@@ -229,7 +229,7 @@ TEST(TaskTimes, OfAMergedLastBackwardHideNothingOfTheReduction) {
   EXPECT_EQ(times.reduce[0], Nanos(1511 + 507));
   std::swap(packs.backward[0], packs.backward[1]);
   // Its weight gradients alone hide 200 ns a layer: head and last layer −400 + 517 + 1511 = 1628.
-  cost.weight_gradient = {200, 0};
+  cost.kinds.front().weight_gradient = {200, 0};
   times = task_times(cost, one_stage, packs, replication);
   EXPECT_EQ(times.reduce[0], Nanos(517 + 3 * 1511 + 507));
   EXPECT_EQ(times.reduce_after_weights[0], Nanos(1628 + 2 * 1511 + 507));
@@ -301,7 +301,7 @@ TEST(TaskTimes, RefuseWhatCannotBeAddedUp) {
   const PackPlan packs{{{{slice(0, 0, 1)}}}, {{{slice(0, 0, 1)}}}};
   const auto with_latency = [&](double latency, std::int32_t replicas) {
     RecomputingCosts cost{round_model()};
-    cost.transfer_latency = latency;
+    cost.transfer.latency = latency;
     return task_times(cost, kTwoStages, packs, {.replicas = replicas}).forward_transfer.front();
   };
   // Two passes over the two stages count four times the latency: it may have 2^51 ns, at 2^10

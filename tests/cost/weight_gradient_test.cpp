@@ -19,7 +19,7 @@ using NanosOf = std::vector<Nanos>;
 const StageLayout kTwoStages{{0, 1, 3}};
 
 RecomputingCosts with_weights(Costs cost, const EdgeTime& weight_gradient) {
-  cost.weight_gradient = weight_gradient;
+  cost.kinds.front().weight_gradient = weight_gradient;
   return RecomputingCosts{cost};
 }
 
@@ -64,14 +64,14 @@ TEST(WeightGradientTimes, AreDividedByTheSpeedOfEachStage) {
 
 TEST(WeightGradientTimes, LeaveInputGradientsSomeTime) {
   RecomputingCosts cost{with_weights(round_model(), {200, 4})};
-  cost.backward = {200, 0, 4, 0, 0};
+  cost.kinds.front().backward = {200, 0, 4, 0, 0};
   const StageLayout three{{0, 1, 2, 3}};
   // The middle stage has no edges: its backward, 208 and 212, would be weights altogether.
   TaskTimes times = task_times(cost, three, two_packs());
   EXPECT_EQ(times.backward[1], (NanosOf{Nanos(208), Nanos(212)}));
   EXPECT_EQ(times.weight_gradient[1], (NanosOf{Nanos(207), Nanos(211)}));
   // A backward that takes no time has nothing that can wait.
-  cost.backward = {};
+  cost.kinds.front().backward = {};
   times = task_times(cost, three, two_packs());
   EXPECT_EQ(times.backward[1], (NanosOf{Nanos(0), Nanos(0)}));
   EXPECT_EQ(times.weight_gradient[1], (NanosOf{Nanos(0), Nanos(0)}));
@@ -100,8 +100,8 @@ RC_GTEST_PROP(WeightGradientTimes, AreWhatAModelOfInputGradientsAloneLeavesOut,
   const RecomputingCosts cost{
       with_weights(round_model_of_replicas(), {200 * rng.uniform(), 4 * rng.uniform()})};
   Costs input_half = cost;
-  input_half.backward.per_pack -= cost.weight_gradient.per_pack;
-  input_half.backward.per_token -= cost.weight_gradient.per_token;
+  input_half.kinds.front().backward.per_pack -= cost.kinds.front().weight_gradient.per_pack;
+  input_half.kinds.front().backward.per_token -= cost.kinds.front().weight_gradient.per_token;
   const StepPlan plan = testing::random_step(rng, 2, testing::MergedAt::kAnywhere);
   for (const ReplicaPlan& replica : plan.replicas) {
     const std::vector<double> speed = {0.5 + rng.uniform(), 0.5 + rng.uniform()};
@@ -127,7 +127,7 @@ Costs example_cost(Dtype dtype = Dtype::kFp32) {
   Costs cost;
   cost.dtype = dtype;
   cost.shape = testing::row_store_example();
-  cost.weight_gradient = {0, 1};
+  cost.kinds.front().weight_gradient = {0, 1};
   return cost;
 }
 
@@ -255,7 +255,7 @@ TEST(WeightGradientBytes, OfAModelThatKnowsNoneAreAbsentAndChangeNothingElse) {
     Costs cost = example_cost();
     cost.row_bytes = row;
     const TaskBytes split = example_bytes(cost);
-    cost.weight_gradient = {};
+    cost.kinds.front().weight_gradient = {};
     const TaskBytes whole = example_bytes(cost);
     EXPECT_TRUE(whole.weight_operands.empty());
     EXPECT_TRUE(whole.input_transient.empty());

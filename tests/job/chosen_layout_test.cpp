@@ -19,8 +19,8 @@ Costs sixteen_layers() {
                        .value_dim = 4,
                        .dense_width = 16}};
   cost.shape.vocab_size = 10;
-  cost.forward = {.per_pack = 1000, .per_token = 10};
-  cost.backward = {.per_pack = 2000, .per_token = 20};
+  cost.kinds.front().forward = {.per_pack = 1000, .per_token = 10};
+  cost.kinds.front().backward = {.per_pack = 2000, .per_token = 20};
   return cost;
 }
 
@@ -88,7 +88,8 @@ TEST(ChosenLayout, SpreadsManyWordsOverTheRanks) {
   Costs cost = sixteen_layers();
   const Choices choices = configured_choices(config, cost);
   // The head takes as long as eight layers forward and backward.
-  cost.head_backward.per_token = 8 * (cost.forward.per_token + cost.backward.per_token);
+  cost.ends.head_backward.per_token =
+      8 * (cost.kinds.front().forward.per_token + cost.kinds.front().backward.per_token);
   EXPECT_TRUE(chosen_layout(config, cost, kLengths, choices).spread_vocabulary);
 }
 

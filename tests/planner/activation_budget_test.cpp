@@ -20,7 +20,7 @@ const StageLayout kHalves{{0, 3, 6}};
 
 Costs cost_with(Bytes memory) {
   Costs cost = testing::small_cost(2);
-  cost.memory = memory;
+  cost.device.memory = memory;
   return cost;
 }
 
@@ -41,9 +41,9 @@ TEST(ActivationBudget, IsUnknownWhereTheMemoryIs) {
 
 TEST(ActivationBudget, LeavesWhatAGpuAndItsLibrariesTake) {
   Costs cost = cost_with(Bytes(10'000'000));
-  cost.ranks_per_node = 4;
-  cost.host_per_byte = 0;
-  cost.gpu = GpuMemory{132, Bytes(1'000'000), Bytes(20'000), Bytes(300'000)};
+  cost.host.ranks_per_node = 4;
+  cost.host.per_byte = 0;
+  cost.device.gpu = GpuMemory{132, Bytes(1'000'000), Bytes(20'000), Bytes(300'000)};
   // The other replica is a peer in the group that sums gradients, and in that of merged MicroPacks.
   // So is the other stage: a node holds two replicas of two stages.
   const auto budget = activation_budget(cost, kHalves, 2, 2);
@@ -51,7 +51,7 @@ TEST(ActivationBudget, LeavesWhatAGpuAndItsLibrariesTake) {
   EXPECT_EQ(budget->reserve, Bytes(1'100'000));  // 11%, the known error on GPUs
   EXPECT_EQ(budget->available(), Bytes(10'000'000 - 1'100'000 - 1'920'000 - 1'861'632));
   EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.communicators, Bytes(600'000));
-  cost.host_per_byte = 1;  // rows are copied in a queue of its own
+  cost.host.per_byte = 1;  // rows are copied in a queue of its own
   EXPECT_EQ(activation_budget(cost, kHalves, 2)->gpu.allocator, Bytes(40'000));
 }
 
@@ -59,7 +59,7 @@ TEST(ActivationBudget, KeepsFreeNoLessThanTheKnownErrorOfMemory) {
   for (const bool gpu : {false, true})
     for (const bool autograd : {false, true}) {
       Costs cost = cost_with(Bytes(1'000'000'000));
-      if (gpu) cost.gpu.emplace();
+      if (gpu) cost.device.gpu.emplace();
       if (autograd) cost.autograd.emplace();
       const KnownError known = known_error(cost);
       const auto budget = activation_budget(cost, kHalves, 2);

@@ -60,7 +60,7 @@ TEST(BaselineBounds, AreAboveNoStep) {
     Rng rng(seed);
     const PlanRequest request = testing::random_baseline_job(rng);
     Costs known = cost;
-    if (request.backward == BackwardKind::kWhole) known.weight_gradient = {};
+    if (request.backward == BackwardKind::kWhole) known.kinds.front().weight_gradient = {};
     expect_bounded(request, known, close);
   }
   EXPECT_GT(close, 5 * cases / 3);  // bounds that say something

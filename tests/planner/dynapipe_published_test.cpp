@@ -28,9 +28,9 @@ Costs published_cost() {
   constexpr double kH = 4096;
   constexpr double kFlopsPerNano = 400e3;
   cost.row_bytes = 34 * kH;
-  cost.forward.per_token = 24 * kH * kH / kFlopsPerNano;
-  cost.forward.per_pair = 4 * kH / kFlopsPerNano;
-  cost.backward = 2.0 * cost.forward;
+  cost.kinds.front().forward.per_token = 24 * kH * kH / kFlopsPerNano;
+  cost.kinds.front().forward.per_pair = 4 * kH / kFlopsPerNano;
+  cost.kinds.front().backward = 2.0 * cost.kinds.front().forward;
   return cost;
 }
 

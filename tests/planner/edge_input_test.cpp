@@ -40,7 +40,8 @@ TEST(EdgeInput, OneToken) {
 /// A short profile may find that some work takes no time at all.
 TEST(EdgeInput, SequencesThatTakeNoTime) {
   Costs cost = small_cost(8);
-  for (PackCost* time : {&cost.forward, &cost.backward}) *time = {.per_pack = time->per_pack};
+  for (PackCost* time : {&cost.kinds.front().forward, &cost.kinds.front().backward})
+    *time = {.per_pack = time->per_pack};
   for (const std::int32_t pp : {1, 2})
     for (const std::int32_t dp : {1, 4}) {
       const PlanRequest request{
@@ -169,8 +170,8 @@ TEST(BadRequest, OfRowsThatAreOffloadedInNoKnownTime) {
 TEST(BadRequest, OfTimesThatNoSearchCanCompare) {
   for (const double per_pair : {1e300, std::numeric_limits<double>::infinity()}) {
     Costs cost = small_cost();
-    cost.source = "a file";
-    cost.backward.per_pair = per_pair;
+    cost.origin.source = "a file";
+    cost.kinds.front().backward.per_pair = per_pair;
     expect_invalid_input([&] { (void)plan_step(PlanRequest{.lengths = {Tokens(300)}}, cost); },
                          {"(a file)", "correct the cost model's times"});
   }

@@ -21,7 +21,7 @@ FitQuestion small_question(Bytes memory) {
   question.cost = [memory](const ParallelGrid& grid) {
     const Decoder shape = testing::small_cost().shape;
     Costs cost = cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{}, grid.tp, grid.dp);
-    cost.memory = memory;
+    cost.device.memory = memory;
     return cost;
   };
   question.most_tp = 4;
@@ -35,7 +35,7 @@ bool fits(const FitQuestion& question, const FitJob& job) {
   const Costs cost = question.cost(job.grid);
   Choices choices = job.choices;
   choices.most_merged = allowed_merging(choices.most_merged, job.grid.dp, cost);
-  const Bytes memory = Bytes(cost.memory.count() / 100 * 95);
+  const Bytes memory = Bytes(cost.device.memory.count() / 100 * 95);
   const StageLayout layout = balanced_layout(cost, question.lengths, job.grid.pp);
   Bytes states;
   for (std::int32_t s = 0; s < job.grid.pp; ++s)
@@ -210,8 +210,8 @@ FitQuestion question_of_gpus() {
   question.cost = [](const ParallelGrid& grid) {
     Costs cost = cost_from_hardware(testing::small_cost().shape, Dtype::kBf16, HardwareSpec{},
                                     grid.tp, grid.dp);
-    cost.memory = Bytes(1'000'000'000);
-    cost.gpu.emplace().multiprocessors = 132;
+    cost.device.memory = Bytes(1'000'000'000);
+    cost.device.gpu.emplace().multiprocessors = 132;
     return cost;
   };
   return question;
@@ -234,7 +234,7 @@ TEST(FitAdvice, SaysWhatKernelsMessagesAndReductionsAddOnAGpu) {
   FitQuestion cpu = question;
   cpu.cost = [&](const ParallelGrid& grid) {
     Costs cost = question.cost(grid);
-    cost.gpu.reset();
+    cost.device.gpu.reset();
     return cost;
   };
   for (const RankMemoryUse& stage : fit_advice(cpu).wish.ranks)

@@ -100,7 +100,7 @@ TEST(PlanStep, RefusesSeveralStagesARankWhereTheBaselineRunsOne) {
 
 TEST(PlanStep, RefusesToExchangeAttentionOfLayersWithAWindow) {
   Costs cost = small_cost();
-  cost.forward.window = Tokens(64);
+  cost.kinds.front().forward.window = Tokens(64);
   const PlanRequest request{
       .lengths = {Tokens(100)}, .pp = 2, .context = Tokens(100), .exchange_context = true};
   expect_invalid_input([&] { (void)plan_step(request, cost); },

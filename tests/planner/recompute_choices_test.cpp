@@ -67,11 +67,11 @@ TEST(RecomputeChoices, KeepNothingThatTakesNoTimeAway) {
     });
   };
   EXPECT_TRUE(has(R::kNothing));
-  asked.cost.elementwise = {};
+  asked.cost.kinds.front().elementwise = {};
   EXPECT_FALSE(has(R::kNothing));
   EXPECT_EQ(asked.choices().front(), RecomputeByLayer(6, R::kElementwise));
   // Rows in host memory take that: however fast, they leave the others their place.
-  asked.cost.host_per_byte = 1e-9;
+  asked.cost.host.per_byte = 1e-9;
   asked.request.recompute = abilities(asked.cost).recomputations;
   for (const R policy : {R::kElementwise, R::kMlp, R::kFull, R::kOffload})
     EXPECT_TRUE(has(policy)) << to_string(policy);
@@ -124,7 +124,7 @@ TEST(RecomputeChoices, MixNothingThatOtherMixturesBeat) {
   // Attention is so slow that nobody would run it again for the memory that it takes, unless there
   // is no other way: the MLP comes first, then everything.
   Asked asked(1);
-  asked.cost.forward.per_pair *= 1000;
+  asked.cost.kinds.front().forward.per_pair *= 1000;
   for (const RecomputeByLayer& choice : asked.choices())
     if (!uniform(choice)) {
       EXPECT_EQ(std::ranges::count(choice, R::kAttention), 0);
@@ -174,7 +174,7 @@ TEST(CheapestTable, IsNoDearerInAnyTermThanAnyAllowedPolicy) {
       EXPECT_LE(low.per_prefix_token, high.per_prefix_token);
     }
   Costs linked = cost;
-  linked.host_per_byte = 1;
+  linked.host.per_byte = 1;
   EXPECT_EQ(cheapest_table(linked, job, std::vector{R::kOffload, R::kFull}),
             stage_table(linked, job, R::kElementwise));
   EXPECT_EQ(cheapest_table(cost, job, std::vector{R::kMlp}), stage_table(cost, job, R::kMlp));
@@ -203,7 +203,7 @@ TEST(PlanStep, MixesPoliciesWhereThatIsEnough) {
 /// A long sequence that keeps a tenth more than the cap, where a byte takes so long to the host.
 RatedPlan tight_step(double host_per_byte) {
   Asked asked(2);
-  asked.cost.host_per_byte = host_per_byte;
+  asked.cost.host.per_byte = host_per_byte;
   asked.request.lengths.assign(1, Tokens(16384));
   asked.request.recompute = abilities(asked.cost).recomputations;
   const Bytes kept =
@@ -229,7 +229,7 @@ TEST(PlanStep, OffloadsWhereMemoryIsShortAndTheHostIsNear) {
 
 TEST(PlanStep, KnowsTheHostMemoryThatItsRowsNeed) {
   Asked asked(2);
-  asked.cost.host_per_byte = 0.1;
+  asked.cost.host.per_byte = 0.1;
   asked.request.recompute = {R::kOffload};
   asked.request.lengths.assign(1, Tokens(1000));
   RatedPlan step = *plan_step(asked.request, asked.cost).step;
@@ -244,13 +244,13 @@ TEST(PlanStep, CutsPacksThatHostMemoryIsTooSmallFor) {
   for (const PlannerKind planner :
        {PlannerKind::kSlimpack, PlannerKind::kSlimpipe, PlannerKind::kPacked}) {
     Asked asked(1);
-    asked.cost.host_per_byte = 0.1;
+    asked.cost.host.per_byte = 0.1;
     asked.request.planner = planner;
     asked.request.recompute = {R::kOffload};
     asked.request.lengths.assign(4, Tokens(1024));
     asked.request.context = Tokens(planner == PlannerKind::kPacked ? 1024 : 4096);
     const Bytes longest = row_bytes(asked.cost.shape, asked.cost.dtype) * 6 * 1024;
-    asked.cost.host_memory = longest;  // the rows of one of four sequences
+    asked.cost.host.memory = longest;  // the rows of one of four sequences
     const RatedPlan step = *plan_step(asked.request, asked.cost).step;
     EXPECT_LE(host_need(step, asked.cost), longest) << to_string(planner);
     EXPECT_GE(step.plan.replicas.front().packs.forward.size(), 4U) << to_string(planner);
@@ -259,8 +259,8 @@ TEST(PlanStep, CutsPacksThatHostMemoryIsTooSmallFor) {
 
 TEST(PlanStep, SaysThatHostMemoryIsTooSmall) {
   Asked asked(1);
-  asked.cost.host_per_byte = 0.1;
-  asked.cost.host_memory = Bytes(1000);
+  asked.cost.host.per_byte = 0.1;
+  asked.cost.host.memory = Bytes(1000);
   asked.request.recompute = {R::kOffload};
   for (const PlannerKind planner :
        {PlannerKind::kSlimpack, PlannerKind::kSlimpipe, PlannerKind::kPacked}) {

@@ -52,7 +52,7 @@ RC_GTEST_PROP(SplitBackward, NeverLengthensAStep, (std::uint64_t seed)) {
 
 TEST(SplitBackward, IsRefusedWhereItsTimesAreNotKnown) {
   Costs cost = small_cost();
-  cost.weight_gradient = {};
+  cost.kinds.front().weight_gradient = {};
   const PlanRequest request{.lengths = {Tokens(128)}, .backward = BackwardKind::kSplit};
   expect_invalid_input([&] { (void)plan_step(request, cost); },
                        {"set plan.backward to \"whole\"", "'slimpack profile'", "[hardware]"});

@@ -32,7 +32,7 @@ TEST(TunedBaseline, IsTheBestOfAllTunings) {
     request.recompute = {Recompute::kFull};
     request.mixed_recompute = false;
     Costs known = cost;
-    if (request.backward == BackwardKind::kWhole) known.weight_gradient = {};
+    if (request.backward == BackwardKind::kWhole) known.kinds.front().weight_gradient = {};
     const Job job = request.job(known);
     const StageTable table = stage_table(known, job, Recompute::kFull);
     for (const Baseline& baseline : baselines()) {

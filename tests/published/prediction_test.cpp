@@ -49,10 +49,10 @@ TEST(Costs, APassTakesAtLeastTheHostsTime) {
   const PublishedJob job = job_of(step, machines);
   const Costs cost = published_costs(job);
   // Two collectives a pass, of 8 ranks: 2 · (1,000 + 7 · 10) µs. Backward runs forward again.
-  EXPECT_NEAR(pass_time(cost.forward, job), (1e6 + 2140) * 1e3, 1);
-  EXPECT_NEAR(pass_time(cost.backward, job), (1e6 + 2 * 2140) * 1e3, 1);
+  EXPECT_NEAR(pass_time(cost.kinds.front().forward, job), (1e6 + 2140) * 1e3, 1);
+  EXPECT_NEAR(pass_time(cost.kinds.front().backward, job), (1e6 + 2 * 2140) * 1e3, 1);
   machines.megatron = {};
-  EXPECT_LT(pass_time(published_costs(job_of(step, machines)).forward, job), 1e8);
+  EXPECT_LT(pass_time(published_costs(job_of(step, machines)).kinds.front().forward, job), 1e8);
 }
 
 TEST(Costs, BytesMoveAtTheMemorysRate) {
@@ -68,14 +68,14 @@ TEST(Costs, BytesMoveAtTheMemorysRate) {
   // each of the rank's 8 heads, at 1,000 bytes a nanosecond; twice that in backward.
   const double moved = tokens * 20 * 6144 / 1e3 + pairs * 16 * 8 / 1e3;
   const auto more = [&](auto pass) {
-    return pass_time(published_costs(job).*pass, job) -
-           pass_time(published_costs(before).*pass, job);
+    return pass_time(published_costs(job).kinds.front().*pass, job) -
+           pass_time(published_costs(before).kinds.front().*pass, job);
   };
-  EXPECT_NEAR(more(&Costs::forward), moved, 1e-6 * moved);
+  EXPECT_NEAR(more(&LayerCosts::forward), moved, 1e-6 * moved);
   // Without elementwise bytes, backward is that of a program that keeps norms' results.
-  const double saved = published_costs(before).elementwise.per_pack +
-                       tokens * published_costs(before).elementwise.per_token;
-  EXPECT_NEAR(more(&Costs::backward), 2 * moved + saved, 1e-6 * moved);
+  const double saved = published_costs(before).kinds.front().elementwise.per_pack +
+                       tokens * published_costs(before).kinds.front().elementwise.per_token;
+  EXPECT_NEAR(more(&LayerCosts::backward), 2 * moved + saved, 1e-6 * moved);
 }
 
 TEST(Prediction, OfFullRecomputationTakesOneForwardMore) {
@@ -85,7 +85,7 @@ TEST(Prediction, OfFullRecomputationTakesOneForwardMore) {
   const PublishedJob none = job_of(step, machines);
   step.recompute = "full, no SP";
   const PublishedJob full = job_of(step, machines);
-  const double forward = 48 * pass_time(published_costs(none).forward, none) * 1e-9;
+  const double forward = 48 * pass_time(published_costs(none).kinds.front().forward, none) * 1e-9;
   EXPECT_NEAR(predict(full).seconds - predict(none).seconds, forward, 1e-6);
   EXPECT_LT(predict(full).memory, predict(none).memory);
 }

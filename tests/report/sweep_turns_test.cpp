@@ -16,7 +16,7 @@ using testing::packs;
 /// nothing.
 Costs priced_packs() {
   Costs cost;
-  cost.source = "made up";
+  cost.origin.source = "made up";
   cost.shape.kinds = {{.hidden_size = 8,
                        .num_heads = 1,
                        .num_kv_heads = 1,
@@ -26,7 +26,7 @@ Costs priced_packs() {
   cost.shape.set_layers(3);
   cost.shape.vocab_size = 8;
   cost.shape.max_positions = Tokens(1 << 20);
-  for (PackCost* pass : {&cost.forward, &cost.backward}) {
+  for (PackCost* pass : {&cost.kinds.front().forward, &cost.kinds.front().backward}) {
     pass->per_token = 15.625;
     pass->per_pack = 500;
   }

@@ -148,8 +148,8 @@ TEST(FluidCut, MakesThePlanOfTheWorkedExampleInTheDocumentation) {
   speeds.attention_backward_flops = 250e12;
   speeds.attention_slice_us = speeds.attention_token_head_ns = 0;
   Costs cost = cost_from_hardware(testing::llama2_7b(), Dtype::kBf16, speeds);
-  cost.forward.per_prefix_token = cost.backward.per_prefix_token = 0;
-  cost.embedding_forward = cost.embedding_backward = cost.head_backward = {};
+  cost.kinds.front().forward.per_prefix_token = cost.kinds.front().backward.per_prefix_token = 0;
+  cost.ends.embedding_forward = cost.ends.embedding_backward = cost.ends.head_backward = {};
   const StageLayout one_layer{{0, 1}};
   const PackCost forward =
       stage_cost(RecomputingCosts{cost}, one_layer, StageId(0), Pass::kForward);

@@ -53,6 +53,7 @@ inline StageLayout random_layout(Rng& rng) {
 inline RandomJob random_job(Rng& rng) {
   RandomJob job;
   Costs& cost = job.cost;
+  LayerCosts& layer = cost.kinds.front();
   cost.shape.kinds = {{.hidden_size = 8,
                        .num_heads = 2,
                        .num_kv_heads = 2,
@@ -61,20 +62,20 @@ inline RandomJob random_job(Rng& rng) {
                        .dense_width = 16}};
   cost.shape.vocab_size = 10;
   const Tokens window(rng.below(2) == 0 ? 0 : 1 + static_cast<std::int64_t>(rng.below(200)));
-  cost.forward = random_layer_time(rng, 1, window);
-  cost.backward = random_layer_time(rng, 2, window);
+  layer.forward = random_layer_time(rng, 1, window);
+  layer.backward = random_layer_time(rng, 2, window);
   if (rng.below(2) == 0)
-    cost.weight_gradient = {cost.backward.per_pack * rng.uniform(),
-                            cost.backward.per_token * rng.uniform()};
-  cost.embedding_forward = {500 * rng.uniform(), 10 * rng.uniform()};
-  cost.head_backward = {500 * rng.uniform(), 50 * rng.uniform()};
+    layer.weight_gradient = {layer.backward.per_pack * rng.uniform(),
+                             layer.backward.per_token * rng.uniform()};
+  cost.ends.embedding_forward = {500 * rng.uniform(), 10 * rng.uniform()};
+  cost.ends.head_backward = {500 * rng.uniform(), 50 * rng.uniform()};
   cost.optimizer_per_parameter = rng.uniform();
-  cost.transfer_latency = 500 * rng.uniform();
-  cost.transfer_per_byte = rng.uniform();
-  cost.reduce_latency = 500 * rng.uniform();
-  cost.reduce_per_byte = rng.uniform();
+  cost.transfer.latency = 500 * rng.uniform();
+  cost.transfer.per_byte = rng.uniform();
+  cost.reduction.latency = 500 * rng.uniform();
+  cost.reduction.per_byte = rng.uniform();
   for (int k = 0; k < 3; ++k)
-    cost.merge.push_back(
+    layer.merge.push_back(
         {{500 * rng.uniform(), 10 * rng.uniform()}, {500 * rng.uniform(), 20 * rng.uniform()}});
   job.layout = random_layout(rng);
   cost.shape.set_layers(job.layout.layer_begin.back());
@@ -91,13 +92,13 @@ inline RandomJob random_job(Rng& rng) {
       for (std::int32_t s = 0; s < job.layout.ranks(); ++s)
         speeds.push_back(0.3 + 1.5 * rng.uniform());
     }
-  for (MergeTime& merge : cost.merge) {
+  for (MergeTime& merge : layer.merge) {
     for (SliceTime* slice : {&merge.forward_slice, &merge.backward_slice}) {
       slice->per_slice = 100 * rng.uniform();
       (window > Tokens(0) ? slice->per_window_prefix : slice->per_prefix_token) = rng.uniform();
     }
-    for (auto [travel, pass] : {std::pair(&merge.forward_travel, &cost.forward),
-                                std::pair(&merge.backward_travel, &cost.backward)}) {
+    for (auto [travel, pass] : {std::pair(&merge.forward_travel, &layer.forward),
+                                std::pair(&merge.backward_travel, &layer.backward)}) {
       const double most = window > Tokens(0) ? pass->per_window_pair : pass->per_pair;
       *travel = {rng.uniform(), rng.uniform(), rng.below(2) == 0 ? 0 : most * rng.uniform() / 8};
     }

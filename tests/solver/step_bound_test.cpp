@@ -45,7 +45,7 @@ Nanos makespan_of(Rng& rng, const RandomJob& job, const JobCut& cut) {
     }
     const ListScheduler scheduler(views, kChannelSlots, job.layout.placement.stages_per_rank());
     ListPolicy policy;
-    if (job.cost.weight_gradient != EdgeTime())
+    if (job.cost.kinds.front().weight_gradient != EdgeTime())
       policy.split_from = static_cast<std::int32_t>(rng.below(4));
     const auto listed =
         scheduler.run(rng.below(2) == 0 ? std::vector<Bytes>{} : scheduler.least_memory(), policy);
@@ -82,13 +82,13 @@ RC_GTEST_PROP(StepBound, HoldsToTheNanosecondWhereTimesAreFewOfThem, (std::uint6
   Rng rng(seed);
   RandomJob job = testing::random_job(rng);
   const double scale = 0.001 + 0.1 * rng.uniform();
-  for (PackCost* layer : {&job.cost.forward, &job.cost.backward})
+  for (PackCost* layer : {&job.cost.kinds.front().forward, &job.cost.kinds.front().backward})
     for (double* term : {&layer->per_pack, &layer->per_slice, &layer->per_token, &layer->per_pair,
                          &layer->per_prefix_token})
       *term *= scale;
-  job.cost.embedding_forward = job.cost.head_backward = {};
-  job.cost.merge.assign(3, {});
-  job.cost.transfer_latency = job.cost.transfer_per_byte = 0;
+  job.cost.ends.embedding_forward = job.cost.ends.head_backward = {};
+  job.cost.kinds.front().merge.assign(3, {});
+  job.cost.transfer.latency = job.cost.transfer.per_byte = 0;
   expect_bounded(rng, job, job.granularity);
 }
 
@@ -97,8 +97,8 @@ RandomJob long_sequences(Rng& rng) {
   RandomJob job = testing::random_job(rng);
   job.replicas = job.most_merged = 1;
   job.speed.clear();
-  job.cost.weight_gradient = {};
-  job.cost.transfer_latency = job.cost.transfer_per_byte = 0;
+  job.cost.kinds.front().weight_gradient = {};
+  job.cost.transfer.latency = job.cost.transfer.per_byte = 0;
   job.layout = {{0}};
   for (std::uint64_t stages = 2 + rng.below(5); stages > 0; --stages)
     job.layout.layer_begin.push_back(job.layout.layer_begin.back() + 1 +
@@ -140,10 +140,11 @@ RC_GTEST_PROP(StepBound, NoPlanIsFasterThanItsMemoryAllows, (std::uint64_t seed)
 RC_GTEST_PROP(StepBound, RecomputationNeverLowersIt, (std::uint64_t seed)) {
   Rng rng(seed);
   RandomJob job = testing::random_job(rng);
-  const EdgeTime& weights = job.cost.weight_gradient;
-  job.cost.elementwise = {(job.cost.backward.per_pack - weights.per_pack) * rng.uniform(),
-                          (job.cost.backward.per_token - weights.per_token) * rng.uniform()};
-  job.cost.host_per_byte = rng.uniform();
+  const EdgeTime& weights = job.cost.kinds.front().weight_gradient;
+  job.cost.kinds.front().elementwise = {
+      (job.cost.kinds.front().backward.per_pack - weights.per_pack) * rng.uniform(),
+      (job.cost.kinds.front().backward.per_token - weights.per_token) * rng.uniform()};
+  job.cost.host.per_byte = rng.uniform();
   const Costs cost = job.cost;
   job.cost = with_recompute(cost, Recompute::kNothing);
   const Nanos plain = lower_bound(job);
@@ -158,7 +159,7 @@ RC_GTEST_PROP(StepBound, MoreReplicasAndLargerGroupsNeverRaiseIt, (std::uint64_t
   Rng rng(seed);
   RandomJob job = testing::random_job(rng);
   job.speed.clear();
-  job.cost.reduce_latency = job.cost.reduce_per_byte = 0;
+  job.cost.reduction.latency = job.cost.reduction.per_byte = 0;
   const Nanos before = actions_bound(job);
   if (2 * job.most_merged <= job.replicas && job.most_merged < 8) {
     job.most_merged *= 2;
@@ -189,12 +190,12 @@ RC_GTEST_PROP(StepBound, NoCutOfASingleSequenceIsFaster, (std::uint64_t seed)) {
   job.replicas = job.most_merged = 1;
   if (!job.speed.empty()) job.speed.resize(1);
   // Prefixes may cost so much that a longer slice is a cheaper one.
-  if (rng.below(2) == 0) job.cost.forward.per_prefix_token *= 100;
+  if (rng.below(2) == 0) job.cost.kinds.front().forward.per_prefix_token *= 100;
   // The ends may cost so much that no stage has as much work as the chain.
   if (rng.below(2) == 0) {
-    job.cost.embedding_forward.per_token = job.cost.head_backward.per_token =
-        10 * job.cost.backward.per_token;
-    for (PackCost* layer : {&job.cost.forward, &job.cost.backward})
+    job.cost.ends.embedding_forward.per_token = job.cost.ends.head_backward.per_token =
+        10 * job.cost.kinds.front().backward.per_token;
+    for (PackCost* layer : {&job.cost.kinds.front().forward, &job.cost.kinds.front().backward})
       layer->per_pack = layer->per_slice = 0;
   }
   const std::int64_t granules = 1 + static_cast<std::int64_t>(rng.below(4));
@@ -229,8 +230,8 @@ RandomJob plain_job() {
   RandomJob job;
   job.granularity = Tokens(16);
   job.cost.shape = Decoder{};
-  job.cost.forward.per_token = 1000;
-  job.cost.backward.per_token = 2000;
+  job.cost.kinds.front().forward.per_token = 1000;
+  job.cost.kinds.front().backward.per_token = 2000;
   job.layout.layer_begin = {0, 1, 2};
   job.cost.shape.set_layers(2);
   return job;
@@ -264,21 +265,21 @@ TEST(StepBound, CountsTheChainOfTheLongestSequence) {
   // If weight gradients, 1 µs a token, may wait, the last stage sends after 64: 176; work gives 192
   // + 16 there, and 16 + 128 + 32 until its last output.
   RandomJob split = job;
-  split.cost.weight_gradient.per_token = 1000;
+  split.cost.kinds.front().weight_gradient.per_token = 1000;
   expect_bound(split, 208'000);
   // Each of two transfers costs 5 µs.
-  job.cost.transfer_latency = 5000;
+  job.cost.transfer.latency = 5000;
   expect_bound(job, 250'000);
   // Eight tokens more, a slice of their own, with 3 µs a token in the embedding and 4 in the head:
   // 288 µs on the first stage, 8 on the other, back 432 and the first 16 tokens 32. (A stage works
   // for 504 at most, with 96 around.)
   RandomJob uneven = plain_job();
-  uneven.cost.embedding_forward.per_token = 3000;
-  uneven.cost.head_backward.per_token = 4000;
+  uneven.cost.ends.embedding_forward.per_token = 3000;
+  uneven.cost.ends.head_backward.per_token = 4000;
   uneven.lengths = {Tokens(72)};
   expect_bound(uneven, 760'000);
   // A pair of replicas shares the sequence: half of everything but the transfers.
-  job.cost.merge = {{}};
+  job.cost.kinds.front().merge = {{}};
   job.replicas = job.most_merged = 2;
   expect_bound(job, 130'000);
 }
@@ -287,8 +288,8 @@ TEST(StepBound, CountsOverheadsOfTheFewestPacks) {
   // One pack each way on the stage, 7 and 9 µs, and one on the way.
   RandomJob job = plain_job();
   job.lengths = {Tokens(16)};
-  job.cost.forward.per_pack = 7000;
-  job.cost.backward.per_pack = 9000;
+  job.cost.kinds.front().forward.per_pack = 7000;
+  job.cost.kinds.front().backward.per_pack = 9000;
   expect_bound(job, 48'000 + 16'000 + 48'000 + 16'000);
 }
 
@@ -327,7 +328,7 @@ TEST(StepBound, LeavesOutGroupsThatCannotHoldASequence) {
   RandomJob job = plain_job_with_rows();
   job.lengths = {Tokens(64)};
   job.replicas = job.most_merged = 2;
-  job.cost.merge = {{{0, 5000}, {0, 5000}}};
+  job.cost.kinds.front().merge = {{{0, 5000}, {0, 5000}}};
   job.memory_cap = sequence_bytes(job.cost, job.layout, 0, Tokens(64));
   expect_bound(job, 240'000);
   *job.memory_cap -= Bytes(65);  // more than the byte a token that may be rounding
@@ -358,7 +359,7 @@ TEST(StepBound, EndsWithTheReductionAndTheLongestOptimizer) {
   job.cost.shape.vocab_size = 1000;
   job.cost.optimizer_per_parameter = 1;
   job.replicas = 2;
-  job.cost.reduce_latency = 3000;
+  job.cost.reduction.latency = 3000;
   // Either stage has one of the vocabulary's matrices, 10,000 parameters, and two norms of 10 in
   // its layer; the last one has a third. Half of its 10,030 parameters at 1 ns. Matrix and layer
   // are exchanged one after the other, 3 µs each, when gradients are summed and after the

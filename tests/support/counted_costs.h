@@ -14,7 +14,7 @@ namespace slimpack::testing {
 /// of the second a window of 3 tokens. fp32, hidden size 4: a row has 16 bytes.
 inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
   Costs cost;
-  cost.source = "made up";
+  cost.origin.source = "made up";
   cost.shape.vocab_size = 10;
   cost.shape.max_positions = Tokens(1 << 20);
   cost.shape.kind_of_layer = std::move(kind_of_layer);
@@ -25,8 +25,8 @@ inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
   layer.counted_parameters = 100;
   layer.counted_weights = 90;
   cost.shape.kinds = {layer};
-  cost.forward.per_token = 10;
-  cost.backward.per_token = 30;
+  cost.kinds.front().forward.per_token = 10;
+  cost.kinds.front().backward.per_token = 30;
   AutogradLayer own{.whole = {.forward = {.per_token = 11},
                               .backward = {.per_token = 19},
                               .bytes = {.per_token = 100, .per_prefix_token = 8},
@@ -44,7 +44,7 @@ inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
   if (std::ranges::count(cost.shape.kind_of_layer, 1) > 0) {
     cost.shape.kinds.push_back(layer);
     cost.shape.kinds[1].window = 3;
-    LayerCosts times = cost;
+    LayerCosts& times = cost.kinds.emplace_back(LayerCosts(cost.kinds.front()));
     cost.autograd->layers.push_back(own);
     AutogradLayer& windowed = cost.autograd->layers[1];
     for (PackCost* of : {&times.forward, &times.backward, &windowed.forward_peak})
@@ -52,11 +52,10 @@ inline Costs counted_costs(std::vector<std::uint8_t> kind_of_layer) {
     for (KeptGraph* graph : {&windowed.whole, &windowed.elementwise})
       for (PackCost* of : {&graph->forward, &graph->backward, &graph->bytes, &graph->backward_peak})
         of->window = Tokens(3);
-    cost.more_kinds.push_back(std::move(times));
   }
   cost.optimizer_per_parameter = 2;
-  cost.transfer_latency = 5;
-  cost.transfer_per_byte = 0.5;
+  cost.transfer.latency = 5;
+  cost.transfer.per_byte = 0.5;
   return cost;
 }
 

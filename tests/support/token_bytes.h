@@ -1,7 +1,7 @@
 // Bytes of one token in one layer.
 #pragma once
 
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 
 namespace slimpack::testing {
 

@@ -23,12 +23,12 @@ ProfileOptions small_profile() {
 /// Costs that a profile with these options makes; each call gives another time.
 Costs made_up(const ProfileOptions& options, int number) {
   Costs cost;
-  cost.source = "made up";
+  cost.origin.source = "made up";
   cost.shape = options.shape;
   cost.dtype = options.dtype;
   cost.optimizer_per_parameter = number;
-  cost.measured_on = measured_here(options.device);
-  cost.measured_for = options.settings_text();
+  cost.origin.measured_on = measured_here(options.device);
+  cost.origin.measured_for = options.settings_text();
   return cost;
 }
 
@@ -64,7 +64,7 @@ TEST_F(KeptCost, AreMeasuredOnceAndTakenFromTheFileThen) {
   EXPECT_FALSE(measured) << told;
   EXPECT_NE(told.find("this machine was measured"), std::string::npos) << told;
   EXPECT_NE(told.find(file.string()), std::string::npos) << told;
-  again.memory = first.memory;  // what is free changes
+  again.device.memory = first.device.memory;  // what is free changes
   EXPECT_EQ(again, first);
 }
 
@@ -98,7 +98,7 @@ TEST_F(KeptCost, OfABuildWithOtherKernelsAreMeasuredAnew) {
   ProfileOptions options = small_profile();
   options.gpu = gpu_memory(HardwareSpec());
   Costs cost = ask(options);
-  cost.gpu = options.gpu;
+  cost.device.gpu = options.gpu;
   write_file(file, cost_to_json(cost));
   static_cast<void>(ask(options));
   EXPECT_FALSE(measured) << told;
@@ -111,7 +111,7 @@ TEST_F(KeptCost, OfABuildWithOtherKernelsAreMeasuredAnew) {
 
 TEST_F(KeptCost, OfAnotherMachineOrLibraryAreMeasuredAnew) {
   Costs cost = ask(small_profile());
-  cost.measured_on->torch = "1.0.0";
+  cost.origin.measured_on->torch = "1.0.0";
   write_file(file, cost_to_json(cost));
   static_cast<void>(ask(small_profile()));
   EXPECT_TRUE(measured);
@@ -157,7 +157,7 @@ TEST_F(KeptCost, ThatCannotBeReadAreMeasuredAnewAndTheFileStays) {
 
 TEST_F(KeptCost, OfAnEarlierVersionDoNotSayForWhichSettingsTheyAre) {
   Costs cost = ask(small_profile());
-  cost.measured_for.clear();
+  cost.origin.measured_for.clear();
   write_file(file, cost_to_json(cost));
   static_cast<void>(ask(small_profile()));
   EXPECT_TRUE(measured);

@@ -94,7 +94,7 @@ TEST(MeasuredPoint, IsPlannedWithTheCostsItIsGiven) {
         .figures->predicted.makespan;
   };
   const Nanos usual = predicted();
-  cost.forward.per_pack += 1e9;
+  cost.kinds.front().forward.per_pack += 1e9;
   EXPECT_GT(predicted(), usual + from_seconds(1));
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/cost/window_blocks.h"
+#include "slimpack/cost/attention_rules.h"
 #include "slimpack/packflow/device/tensor.h"
 
 namespace slimpack {

@@ -8,7 +8,7 @@
 //
 // A query at position p with a window of w keys sees those at positions (p − w, p]. Keys that the
 // window hides from all queries of a slice take part in no call. A kernel that does not pass over
-// hidden keys takes the queries in blocks (cost/window_blocks.h), each with the keys that it sees.
+// hidden keys takes the queries in blocks (window_blocks), each with the keys that it sees.
 #pragma once
 
 #include <ATen/core/Tensor.h>

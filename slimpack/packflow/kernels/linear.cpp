@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/packflow/device/optional_operator.h"
 
 namespace slimpack {

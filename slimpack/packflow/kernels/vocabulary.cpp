@@ -14,8 +14,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "slimpack/cost/head_block.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
+#include "slimpack/cost/vocabulary_memory.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/linear.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "slimpack/cost/joined_slices.h"
+#include "slimpack/cost/attention_rules.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/plan/row_share.h"
 

@@ -33,7 +33,7 @@ struct PackRun {
 
 /// Made once per step and MicroPack, with bounds on a CPU. Slices that a zone shares run together.
 /// Other slices that are neighbours run together where the kernel takes several sequences and that
-/// is worth while (cost/joined_slices.h); else each runs by itself. The slice `alone` runs by
+/// is worth while (cost/attention_rules.h); else each runs by itself. The slice `alone` runs by
 /// itself in any case. Slices of which the rank holds nothing have no run. `like`: of the type of
 /// the queries, and where they are. The MicroPack of `share` must outlive the runs.
 [[nodiscard]] std::vector<PackRun> pack_runs(const PackShare& share, const at::Tensor& like,

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/cost/context_travel.h"
+#include "slimpack/cost/attention_rules.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/plan/row_share.h"
 

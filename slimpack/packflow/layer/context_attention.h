@@ -3,7 +3,7 @@
 // Each of g replicas holds every g-th token of a sequence (plan/row_share.h). A pass has g rounds:
 // in the first a member's queries meet its own keys, in each further one those of another member.
 // CpCommType says how queries and keys come together. Straight from each member to each other one,
-// the rows with fewer bytes travel (cost/context_travel.h):
+// the rows with fewer bytes travel (cost/attention_rules.h):
 //  - Queries: keys and values stay, partial results come back and are merged by their log-sum-exp.
 //    The bytes that are sent do not grow with the prefix.
 //  - Keys and values of all tokens so far, which with grouped queries are narrow. Queries stay, and

@@ -10,7 +10,7 @@
 
 #include "slimpack/cost/fit.h"
 #include "slimpack/cost/gpu_memory.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/reduction.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/profile/part_bench.h"
@@ -65,7 +65,7 @@ EdgeTime transfer_between(const ProfileOptions& options, const ProfileRank& rank
 }
 
 void measure_transfers(const ProfileOptions& options, Costs& cost) {
-  cost.transfer_latency = cost.transfer_per_byte = 0;
+  cost.transfer.latency = cost.transfer.per_byte = 0;
   if (!options.job) {
     if (options.clock == ClockKind::kVirtual) return;
     // Nothing is copied between threads, so the size does not matter.
@@ -75,13 +75,13 @@ void measure_transfers(const ProfileOptions& options, Costs& cost) {
           [&](const ProfileRank& rank) { return message_time(options, rank, 64, 200); });
       return std::vector<double>{static_cast<double>(taken.count())};
     });
-    cost.transfer_latency = time.at(0);
+    cost.transfer.latency = time.at(0);
   } else if (options.grid().pipeline > 1) {
     const auto time = on_profile_ranks<EdgeTime>(
         options.grid(), options.threads(),
         [&](const ProfileRank& rank) { return transfer_between(options, rank); });
-    cost.transfer_latency = time.per_pack;
-    cost.transfer_per_byte = time.per_token / options.tp;  // each rank sends its share
+    cost.transfer.latency = time.per_pack;
+    cost.transfer.per_byte = time.per_token / options.tp;  // each rank sends its share
   }
 }
 
@@ -107,14 +107,14 @@ EdgeTime reduction_time(const ProfileOptions& options, const RankGrid& grid) {
 
 void measure_reduction(const ProfileOptions& options, Costs& cost) {
   const RankGrid grid = options.job ? options.grid() : RankGrid{.replicas = 2};
-  cost.reduce_latency = cost.reduce_per_byte = 0;
+  cost.reduction.latency = cost.reduction.per_byte = 0;
   if (grid.replicas == 1) return;
   const std::vector<double> time = options.figures_of("reduction", true, [&] {
     const EdgeTime found = reduction_time(options, grid);
     return std::vector<double>{found.per_pack, found.per_token};
   });
-  cost.reduce_latency = time.at(0) / reduction_rounds({.replicas = grid.replicas});
-  cost.reduce_per_byte = time.at(1);
+  cost.reduction.latency = time.at(0) / reduction_rounds({.replicas = grid.replicas});
+  cost.reduction.per_byte = time.at(1);
 }
 
 constexpr std::array kMergedSizes{Tokens(256), Tokens(1024), Tokens(2048)};
@@ -139,7 +139,7 @@ EdgeTime exchange_time(const std::vector<BeyondMeasurement>& measured) {
 
 TravelWidths travel_widths(const ProfileOptions& options) {
   LayerWidths widths(options.shape, 0, options.dtype, options.tp);
-  widths.comm = options.cp_comm_type;
+  widths.runtime.comm = options.cp_comm_type;
   return widths.travel();
 }
 
@@ -245,8 +245,8 @@ void measure_host(const ProfileOptions& options, Costs& cost) {
           return std::vector<double>{host_time(options, rank), bytes};
         });
   });
-  cost.host_per_byte = figures.at(0);
-  cost.host_memory = pinnable(Bytes(static_cast<std::int64_t>(figures.at(1))));
+  cost.host.per_byte = figures.at(0);
+  cost.host.memory = pinnable(Bytes(static_cast<std::int64_t>(figures.at(1))));
 }
 
 }  // namespace
@@ -257,7 +257,7 @@ void measure_exchanges(const ProfileOptions& options, Costs& cost) {
   measure_reduction(options, cost);
   for (std::size_t kind = 0; kind < options.shape.kinds.size(); ++kind) {
     const ProfileOptions own = options.of_kind(kind);
-    LayerCosts& layer = layer_costs(cost, kind);
+    LayerCosts& layer = cost.kinds[kind];
     for (std::int32_t group = 2; group <= options.most_merged; group *= 2)
       layer.merge.push_back(kept_merge_time(own, layer, group));
   }

@@ -98,13 +98,13 @@ MeasuredOn measured_here(c10::Device device, const std::filesystem::path& root) 
 
 void require_measured_here(const Costs& cost, c10::Device device,
                            const std::filesystem::path& file) {
-  if (!cost.measured_on) return;
+  if (!cost.origin.measured_on) return;
   const MeasuredOn here = measured_here(device);
-  if (*cost.measured_on == here) return;
+  if (*cost.origin.measured_on == here) return;
   invalid_input(
       "{}: measured on {}, this is {}; measure here with 'slimpack profile', or leave cost.file "
       "out: training then measures by itself",
-      file.string(), text(*cost.measured_on), text(here));
+      file.string(), text(*cost.origin.measured_on), text(here));
 }
 
 }  // namespace slimpack

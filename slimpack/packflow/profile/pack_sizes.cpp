@@ -19,7 +19,7 @@ Costs bytes_of(const ProfileOptions& options) {
   cost.shape = shape;
   cost.dtype = options.dtype;
   cost.tp = options.tp;
-  if (!options.device.is_cpu()) cost.gpu = options.gpu.value_or(gpu_memory(HardwareSpec()));
+  if (!options.device.is_cpu()) cost.device.gpu = options.gpu.value_or(gpu_memory(HardwareSpec()));
   return cost;
 }
 

@@ -70,10 +70,10 @@ WorstFit worst_of(const LayerTimes& layer, const LayerFit& forward, const LayerF
 }
 
 /// The mean error of both passes, a share of the time; 0 if nothing was held out.
-double held_out_error(const LayerTimes& layer, const Costs& cost) {
+double held_out_error(const LayerTimes& layer, const LayerCosts& fitted) {
   if (layer.held_out_forward.empty()) return 0;
-  const double forward = errors_of(cost.forward, layer.held_out_forward).mean;
-  const double backward = errors_of(cost.backward, layer.held_out_backward).mean;
+  const double forward = errors_of(fitted.forward, layer.held_out_forward).mean;
+  const double backward = errors_of(fitted.backward, layer.held_out_backward).mean;
   return (forward + backward) / 2;
 }
 
@@ -98,11 +98,11 @@ MeasuredModel measure_kind(const ProfileOptions& options, const ProfileRank& ran
   const LayerFit forward = fit_layer_cost(layer.forward, terms);
   const LayerFit backward = fit_layer_cost(layer.backward, terms);
   Costs cost = empty_costs(options);
-  cost.forward = forward.time;
-  cost.backward = backward.time;
+  cost.kinds.front().forward = forward.time;
+  cost.kinds.front().backward = backward.time;
   measure_backward_parts(cost, options, rank);
-  cost.fit_error = std::max(forward.errors.largest, backward.errors.largest);
-  cost.held_out_error = held_out_error(layer, cost);
+  cost.origin.fit_error = std::max(forward.errors.largest, backward.errors.largest);
+  cost.origin.held_out_error = held_out_error(layer, cost.kinds.front());
   return {cost, worst_of(layer, forward, backward)};
 }
 
@@ -110,12 +110,14 @@ MeasuredModel measure_kind(const ProfileOptions& options, const ProfileRank& ran
 MeasuredModel measure_layers(const ProfileOptions& options, const ProfileRank& rank) {
   MeasuredModel model{empty_costs(options), {}};
   Costs& cost = model.cost;
+  cost.kinds.clear();
   for (std::size_t kind = 0; kind < options.shape.kinds.size(); ++kind) {
     const MeasuredModel one = measure_kind(options.of_kind(kind), rank);
-    (kind == 0 ? cost : cost.more_kinds.emplace_back()) = one.cost;
-    if (kind == 0 || one.cost.fit_error > cost.fit_error) model.worst = one.worst;
-    cost.fit_error = std::max(cost.fit_error, one.cost.fit_error);
-    cost.held_out_error = std::max(cost.held_out_error, one.cost.held_out_error);
+    cost.kinds.push_back(one.cost.kinds.front());
+    if (kind == 0 || one.cost.origin.fit_error > cost.origin.fit_error) model.worst = one.worst;
+    CostOrigin& all = cost.origin;
+    all.fit_error = std::max(all.fit_error, one.cost.origin.fit_error);
+    all.held_out_error = std::max(all.held_out_error, one.cost.origin.held_out_error);
   }
   return model;
 }
@@ -126,9 +128,9 @@ MeasuredModel measure_model(const ProfileOptions& options, const ProfileRank& ra
   Costs& cost = model.cost;
   const auto [embedding_forward, embedding_backward] =
       measure_edge(options, rank, PartBench::Part::kEmbedding, "embedding");
-  cost.embedding_forward = embedding_forward;
-  cost.embedding_backward = embedding_backward;
-  cost.head_backward = measure_edge(options, rank, PartBench::Part::kHead, "head").backward;
+  cost.ends.embedding_forward = embedding_forward;
+  cost.ends.embedding_backward = embedding_backward;
+  cost.ends.head_backward = measure_edge(options, rank, PartBench::Part::kHead, "head").backward;
   cost.optimizer_per_parameter =
       options
           .figures_of("optimizer", rank.first(),
@@ -191,12 +193,12 @@ Costs profile_costs(const ProfileOptions& options) {
       options.grid(), options.threads(),
       [&](const ProfileRank& rank) { return measure_model(options, rank); });
   if (options.on_fit) options.on_fit(worst);
-  cost.source = source_of(options);
-  cost.memory = memory / options.sharing;
-  cost.gpu = options.gpu;
+  cost.origin.source = source_of(options);
+  cost.device.memory = memory / options.sharing;
+  cost.device.gpu = options.gpu;
   cost.cp_comm_type = options.cp_comm_type;
-  cost.measured_on = measured_here(options.device);
-  if (!options.job) cost.measured_for = options.settings_text();
+  cost.origin.measured_on = measured_here(options.device);
+  if (!options.job) cost.origin.measured_for = options.settings_text();
   measure_exchanges(options, cost);
   return cost;
 }

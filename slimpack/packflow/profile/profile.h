@@ -12,7 +12,7 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/cost/cost_model.h"
-#include "slimpack/cost/fit_warning.h"
+#include "slimpack/cost/fit.h"
 #include "slimpack/packflow/device/memory_tracker.h"
 #include "slimpack/packflow/profile/kept_measurements.h"
 #include "slimpack/packflow/ranks/rank_grid.h"

@@ -12,7 +12,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/fit.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/recomputed_cost.h"
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/profile/part_bench.h"
@@ -51,7 +51,8 @@ Slice document(Tokens size) {
 
 /// A run of both passes with the policy that takes longest.
 double longest_run(const Costs& cost, Tokens size) {
-  return cost.forward(document(size)) + backward_time(cost, Recompute::kFull)(document(size));
+  return cost.kinds.front().forward(document(size)) +
+         backward_time(cost, Recompute::kFull)(document(size));
 }
 
 /// The sizes of which a run takes no more than a point may, and two in any case.
@@ -137,7 +138,7 @@ std::vector<PartTimes> measured_parts(const Costs& cost, const ProfileOptions& o
 /// They are fitted separately, and on small shapes noise decides which term a constant goes to. So
 /// both must fit into each term of backward; the smaller part, far less than half of it, goes
 /// first.
-void fit_parts(Costs& cost, const std::vector<PartTimes>& times) {
+void fit_parts(LayerCosts& layer, const std::vector<PartTimes>& times) {
   std::vector<EdgeMeasurement> saved, weights;
   for (const PartTimes& t : times) {
     weights.push_back({t.size, t.weights});
@@ -145,22 +146,22 @@ void fit_parts(Costs& cost, const std::vector<PartTimes>& times) {
     saved.push_back(
         {t.size, std::max(Nanos(1), t.of(Recompute::kElementwise) - t.of(Recompute::kNothing))});
   }
-  PackCost room{.per_pack = cost.backward.per_pack / 2, .per_token = cost.backward.per_token / 2};
+  PackCost room{.per_pack = layer.backward.per_pack / 2, .per_token = layer.backward.per_token / 2};
   const EdgeTime again = saved.empty() ? EdgeTime() : fit_part(saved, room).time;
-  room.per_pack = cost.backward.per_pack - again.per_pack;
-  room.per_token = cost.backward.per_token - again.per_token;
+  room.per_pack = layer.backward.per_pack - again.per_pack;
+  room.per_token = layer.backward.per_token - again.per_token;
   const EdgeTime put_off = fit_part(weights, room).time;
-  cost.weight_gradient = put_off;
-  cost.elementwise = {std::min(again.per_pack, cost.backward.per_pack - put_off.per_pack),
-                      std::min(again.per_token, cost.backward.per_token - put_off.per_token)};
+  layer.weight_gradient = put_off;
+  layer.elementwise = {std::min(again.per_pack, layer.backward.per_pack - put_off.per_pack),
+                       std::min(again.per_token, layer.backward.per_token - put_off.per_token)};
 }
 
 /// The time of the products that the policy computes again: its backward, less that of
 /// kElementwise, and less the other work that backward_time counts.
 EdgeTime fit_products(const Costs& cost, const std::vector<PartTimes>& times, Recompute recompute) {
   Costs without = cost;
-  without.again = AgainTimes();
-  const PackCost rest = backward_time(without, recompute) + (-1.0) * cost.backward;
+  without.kinds.front().again = AgainTimes();
+  const PackCost rest = backward_time(without, recompute) + (-1.0) * cost.kinds.front().backward;
   std::vector<BeyondMeasurement> beyond;
   for (const PartTimes& t : times) {
     const double known =
@@ -175,11 +176,11 @@ EdgeTime fit_products(const Costs& cost, const std::vector<PartTimes>& times, Re
 
 void measure_backward_parts(Costs& cost, const ProfileOptions& options, const ProfileRank& rank) {
   const std::vector<PartTimes> times = measured_parts(cost, options, rank);
-  fit_parts(cost, times);
+  fit_parts(cost.kinds.front(), times);
   if (times.front().of(Recompute::kFull) == Nanos(0)) return;  // nor the others
-  cost.again = {fit_products(cost, times, Recompute::kAttention),
-                fit_products(cost, times, Recompute::kMlp),
-                fit_products(cost, times, Recompute::kFull)};
+  cost.kinds.front().again = {fit_products(cost, times, Recompute::kAttention),
+                              fit_products(cost, times, Recompute::kMlp),
+                              fit_products(cost, times, Recompute::kFull)};
 }
 
 }  // namespace slimpack

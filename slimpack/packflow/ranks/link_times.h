@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/spec/hardware.h"
 
 namespace slimpack {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "slimpack/base/progress.h"
-#include "slimpack/cost/in_flight.h"
+#include "slimpack/cost/task_costs.h"
 #include "slimpack/packflow/device/tensor.h"
 #include "slimpack/packflow/ranks/communicator.h"
 #include "slimpack/packflow/ranks/process_collective.h"

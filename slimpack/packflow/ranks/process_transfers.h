@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "slimpack/cost/member_blocks.h"
+#include "slimpack/cost/reduction.h"
 #include "slimpack/packflow/ranks/process_exchange.h"
 
 namespace slimpack {
 
 /// One member's part of an all-gather in two rounds. Blocks of about √n neighbours
-/// (cost/member_blocks.h) exchange what they have; then members of different blocks exchange what
+/// (cost/reduction.h) exchange what they have; then members of different blocks exchange what
 /// their blocks have. So a member talks to about 2·√n others instead of n − 1. A small group is one
 /// block and needs one round.
 ///

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "slimpack/base/units.h"
-#include "slimpack/cost/node_placement.h"
 #include "slimpack/plan/stage_placement.h"
+#include "slimpack/spec/hardware.h"
 #include "slimpack/spec/run_config.h"
 
 namespace slimpack {

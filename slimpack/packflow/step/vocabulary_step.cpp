@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/packflow/kernels/vocabulary.h"
 #include "slimpack/plan/row_share.h"
 

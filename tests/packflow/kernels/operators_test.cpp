@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "slimpack/cost/head_block.h"
+#include "slimpack/cost/vocabulary_memory.h"
 #include "slimpack/packflow/kernels/linear.h"
 #include "slimpack/packflow/kernels/rms_norm.h"
 #include "slimpack/packflow/kernels/rope.h"

@@ -119,10 +119,11 @@ TEST(DeviceProfile, TimesNoPolicyThatNoPlanChooses) {
   for (const bool qk_norm : {false, true}) {
     options.shape.kinds[0].qk_norm = qk_norm ? QkNorm::kPerHead : QkNorm::kNone;
     const Costs cost = profile_costs(options);
-    EXPECT_EQ(cost.elementwise != EdgeTime(), qk_norm);
+    const LayerCosts& layer = cost.kinds.front();
+    EXPECT_EQ(layer.elementwise != EdgeTime(), qk_norm);
     // No recomputation takes negative time.
-    ASSERT_TRUE(cost.again.has_value());
-    for (const EdgeTime& time : {cost.again->attention, cost.again->mlp, cost.again->full}) {
+    ASSERT_TRUE(layer.again.has_value());
+    for (const EdgeTime& time : {layer.again->attention, layer.again->mlp, layer.again->full}) {
       EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
       EXPECT_GE(time.per_pack, 0);
       EXPECT_GE(time.per_token, 0);
@@ -154,29 +155,31 @@ TEST(JobProfile, MeasuresBetweenTheRanksOfTheJob) {
   const std::vector<Costs> costs =
       profile_on_processes({.pipeline = 2, .replicas = 3, .tensor = 1}, options);
   for (const Costs& cost : costs) {
-    EXPECT_NE(cost.source.find("6 processes"), std::string::npos) << cost.source;
+    EXPECT_NE(cost.origin.source.find("6 processes"), std::string::npos) << cost.origin.source;
     // Messages of 16 MiB take longer than those of 4 KiB.
-    EXPECT_GT(cost.transfer_per_byte, 0);
-    EXPECT_GT(cost.reduce_latency + cost.reduce_per_byte, 0);
-    ASSERT_EQ(cost.merge.size(), 1U);
+    EXPECT_GT(cost.transfer.per_byte, 0);
+    EXPECT_GT(cost.reduction.latency + cost.reduction.per_byte, 0);
+    ASSERT_EQ(cost.kinds.front().merge.size(), 1U);
     // Merging is never free: it takes time for each MicroPack, for what travels, or for both.
-    EXPECT_GT(cost.merge[0].forward.per_pack + cost.merge[0].forward_travel.per_query, 0);
+    EXPECT_GT(cost.kinds.front().merge[0].forward.per_pack +
+                  cost.kinds.front().merge[0].forward_travel.per_query,
+              0);
     // All ranks agree on figures that are a mean of all.
-    EXPECT_EQ(cost.forward, costs[0].forward);
-    EXPECT_EQ(cost.transfer_latency, costs[0].transfer_latency);
-    EXPECT_EQ(cost.merge, costs[0].merge);
+    EXPECT_EQ(cost.kinds.front().forward, costs[0].kinds.front().forward);
+    EXPECT_EQ(cost.transfer.latency, costs[0].transfer.latency);
+    EXPECT_EQ(cost.kinds.front().merge, costs[0].kinds.front().merge);
   }
 }
 
 TEST(JobProfile, OnDevicesMeasuresInTheirQueues) {
   const std::vector<Costs> costs = profile_on_processes({.pipeline = 2}, on_device(Tokens(256)));
   for (const Costs& cost : costs) {
-    EXPECT_GT(cost.transfer_per_byte, 0);
-    EXPECT_GT(cost.host_per_byte, 0);
-    EXPECT_GT(cost.host_memory, Bytes(0));
-    EXPECT_EQ(cost.host_memory, costs[0].host_memory);
-    EXPECT_EQ(cost.reduce_per_byte, 0);  // one replica
-    EXPECT_EQ(cost.transfer_per_byte, costs[0].transfer_per_byte);
+    EXPECT_GT(cost.transfer.per_byte, 0);
+    EXPECT_GT(cost.host.per_byte, 0);
+    EXPECT_GT(cost.host.memory, Bytes(0));
+    EXPECT_EQ(cost.host.memory, costs[0].host.memory);
+    EXPECT_EQ(cost.reduction.per_byte, 0);  // one replica
+    EXPECT_EQ(cost.transfer.per_byte, costs[0].transfer.per_byte);
   }
 }
 
@@ -187,9 +190,11 @@ TEST(JobProfile, OfOneStageAndOneReplicaHasNobodyToExchangeWith) {
     return options;
   }());
   for (const Costs& cost : costs) {
-    EXPECT_EQ(cost.transfer_latency, 0);
-    EXPECT_EQ(cost.reduce_latency, 0);
-    EXPECT_GT(cost.forward.per_pack + cost.forward.per_slice + cost.forward.per_token, 0);
+    EXPECT_EQ(cost.transfer.latency, 0);
+    EXPECT_EQ(cost.reduction.latency, 0);
+    EXPECT_GT(cost.kinds.front().forward.per_pack + cost.kinds.front().forward.per_slice +
+                  cost.kinds.front().forward.per_token,
+              0);
   }
 }
 

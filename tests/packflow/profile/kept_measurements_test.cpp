@@ -62,8 +62,8 @@ TEST(Profile, GoesOnWithThePartsThatWereMeasured) {
   options.kept = &kept;
   const Costs cost = profile_costs(options);
   EXPECT_EQ(cost.optimizer_per_parameter, 12345);
-  EXPECT_EQ(cost.embedding_forward, (EdgeTime{1, 2}));
-  EXPECT_EQ(cost.embedding_backward, (EdgeTime{3, 4}));
+  EXPECT_EQ(cost.ends.embedding_forward, (EdgeTime{1, 2}));
+  EXPECT_EQ(cost.ends.embedding_backward, (EdgeTime{3, 4}));
   // All of it is kept now: the next profile measures nothing and finds the same.
   KeptMeasurements whole(file, options.job_text());
   options.kept = &whole;
@@ -71,7 +71,7 @@ TEST(Profile, GoesOnWithThePartsThatWereMeasured) {
     ADD_FAILURE() << part << " was measured again";
   };
   Costs again = profile_costs(options);
-  again.memory = cost.memory;  // what is free changes
+  again.device.memory = cost.device.memory;  // what is free changes
   EXPECT_EQ(again, cost);
 }
 
@@ -98,12 +98,12 @@ TEST(MeasuredHere, NamesTheProcessorTheDeviceAndTheLibrary) {
 TEST(MeasuredHere, RefusesCostsOfAnotherMachineOrLibrary) {
   Costs cost;
   require_measured_here(cost, c10::kCPU, "cost.json");  // nobody measured them
-  cost.measured_on = measured_here(c10::kCPU);
+  cost.origin.measured_on = measured_here(c10::kCPU);
   require_measured_here(cost, c10::kCPU, "cost.json");
-  cost.measured_on->torch = "1.0.0";
+  cost.origin.measured_on->torch = "1.0.0";
   expect_invalid_input([&] { require_measured_here(cost, c10::kCPU, "cost.json"); },
                        {"cost.json", "torch 1.0.0", "slimpack profile"});
-  cost.measured_on = MeasuredOn{"Fast CPU 9000", "cpu", measured_here(c10::kCPU).torch};
+  cost.origin.measured_on = MeasuredOn{"Fast CPU 9000", "cpu", measured_here(c10::kCPU).torch};
   expect_invalid_input([&] { require_measured_here(cost, c10::kCPU, "cost.json"); },
                        {"Fast CPU 9000"});
 }

@@ -23,8 +23,9 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
   // How long anything takes is the machine's business; that it takes time is not.
   for (const std::int64_t context : {40, 1024}) {
     const Costs cost = profile_costs(small_profile(Tokens(context)));
+    const LayerCosts& layer = cost.kinds.front();
     EXPECT_EQ(cost.shape, small_profile(Tokens(context)).shape);
-    for (const PackCost& time : {cost.forward, cost.backward}) {
+    for (const PackCost& time : {layer.forward, layer.backward}) {
       for (const double c :
            {time.per_pack, time.per_slice, time.per_token, time.per_pair, time.per_prefix_token}) {
         EXPECT_TRUE(std::isfinite(c));
@@ -33,23 +34,23 @@ TEST(Profile, GivesTimesThatAPlannerCanUse) {
       EXPECT_GT(time.per_pack + time.per_slice + time.per_token + time.per_pair, 0);
     }
     for (const EdgeTime& time :
-         {cost.embedding_forward, cost.embedding_backward, cost.head_backward}) {
+         {cost.ends.embedding_forward, cost.ends.embedding_backward, cost.ends.head_backward}) {
       EXPECT_TRUE(std::isfinite(time.per_pack) && std::isfinite(time.per_token));
       EXPECT_GE(time.per_pack, 0);
       EXPECT_GE(time.per_token, 0);
       EXPECT_GT(time.per_pack + time.per_token, 0);
     }
     // Keeping everything saves something, and no more than backward takes.
-    EXPECT_GT(cost.elementwise.per_pack + cost.elementwise.per_token, 0);
-    EXPECT_LE(cost.elementwise.per_pack, cost.backward.per_pack);
-    EXPECT_LE(cost.elementwise.per_token, cost.backward.per_token);
+    EXPECT_GT(layer.elementwise.per_pack + layer.elementwise.per_token, 0);
+    EXPECT_LE(layer.elementwise.per_pack, layer.backward.per_pack);
+    EXPECT_LE(layer.elementwise.per_token, layer.backward.per_token);
     // Putting weight gradients off saves something, too, and no more than backward takes.
-    EXPECT_GT(cost.weight_gradient.per_pack + cost.weight_gradient.per_token, 0);
-    EXPECT_LE(cost.weight_gradient.per_pack, cost.backward.per_pack);
-    EXPECT_LE(cost.weight_gradient.per_token, cost.backward.per_token);
-    EXPECT_FALSE(cost.again.has_value());  // of a CPU forward says it
+    EXPECT_GT(layer.weight_gradient.per_pack + layer.weight_gradient.per_token, 0);
+    EXPECT_LE(layer.weight_gradient.per_pack, layer.backward.per_pack);
+    EXPECT_LE(layer.weight_gradient.per_token, layer.backward.per_token);
+    EXPECT_FALSE(layer.again.has_value());  // of a CPU forward says it
     EXPECT_GT(cost.optimizer_per_parameter, 0);
-    EXPECT_GE(cost.fit_error, 0);
+    EXPECT_GE(cost.origin.fit_error, 0);
     EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);
   }
 }
@@ -64,17 +65,15 @@ TEST(Profile, MeasuresLayersWithAWindowBesideOthers) {
   options.most_merged = 2;
   options.clock = ClockKind::kVirtual;
   const Costs cost = profile_costs(options);
-  ASSERT_EQ(cost.more_kinds.size(), 1U);
-  EXPECT_EQ(cost.forward.window, Tokens(0));
-  for (const PackCost& time : {cost.more_kinds[0].forward, cost.more_kinds[0].backward}) {
+  ASSERT_EQ(cost.kinds.size(), 2U);
+  EXPECT_EQ(cost.kinds.front().forward.window, Tokens(0));
+  for (const PackCost& time : {cost.kinds[1].forward, cost.kinds[1].backward}) {
     EXPECT_EQ(time.window, Tokens(40));
     EXPECT_GT(time.per_pack + time.per_slice + time.per_token + time.per_window_pair, 0);
   }
-  EXPECT_EQ(cost.merge.size(), 1U);
-  EXPECT_EQ(cost.more_kinds[0].merge.size(), 1U);
-  EXPECT_GT(
-      cost.more_kinds[0].weight_gradient.per_pack + cost.more_kinds[0].weight_gradient.per_token,
-      0);
+  EXPECT_EQ(cost.kinds.front().merge.size(), 1U);
+  EXPECT_EQ(cost.kinds[1].merge.size(), 1U);
+  EXPECT_GT(cost.kinds[1].weight_gradient.per_pack + cost.kinds[1].weight_gradient.per_token, 0);
 }
 
 TEST(Profile, MeasuresOnAsManyRanksAsThereCanBeThreads) {
@@ -89,10 +88,11 @@ TEST(Profile, MeasuresOnSeveralRanksAtOnce) {
   ProfileOptions options = small_profile(Tokens(256));
   options.ranks = 2;
   const Costs cost = profile_costs(options);
-  EXPECT_NE(cost.source.find("2 threads"), std::string::npos);
+  const LayerCosts& layer = cost.kinds.front();
+  EXPECT_NE(cost.origin.source.find("2 threads"), std::string::npos);
   // On so small a shape noise may leave all of the time to the constant terms.
-  EXPECT_GT(cost.forward.per_pack + cost.forward.per_slice + cost.forward.per_token +
-                cost.forward.per_pair,
+  EXPECT_GT(layer.forward.per_pack + layer.forward.per_slice + layer.forward.per_token +
+                layer.forward.per_pair,
             0);
 }
 
@@ -104,9 +104,9 @@ TEST(Profile, MeasuresWhatRanksCostEachOther) {
   options.clock = ClockKind::kVirtual;
   const Costs cost = profile_costs(options);
   EXPECT_EQ(cost.tp, 2);
-  EXPECT_NE(cost.source.find("tp 2"), std::string::npos);
-  ASSERT_EQ(cost.merge.size(), 2U);  // groups of 2 and 4
-  for (const MergeTime& merge : cost.merge) {
+  EXPECT_NE(cost.origin.source.find("tp 2"), std::string::npos);
+  ASSERT_EQ(cost.kinds.front().merge.size(), 2U);  // groups of 2 and 4
+  for (const MergeTime& merge : cost.kinds.front().merge) {
     const std::pair forward{merge.forward.per_pack, merge.forward_travel};
     for (const auto& [per_pack, travel] :
          {forward, std::pair{merge.backward.per_pack, merge.backward_travel}}) {
@@ -118,7 +118,7 @@ TEST(Profile, MeasuresWhatRanksCostEachOther) {
     EXPECT_DOUBLE_EQ(merge.forward_travel.per_key, merge.forward_travel.per_query * 64 / 204);
     EXPECT_DOUBLE_EQ(merge.backward_travel.per_key, merge.backward_travel.per_query * 128 / 396);
   }
-  EXPECT_GT(cost.reduce_latency + cost.reduce_per_byte, 0);
+  EXPECT_GT(cost.reduction.latency + cost.reduction.per_byte, 0);
   EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost"), cost);
 }
 

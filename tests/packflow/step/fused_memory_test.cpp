@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "slimpack/cost/gpu_memory.h"
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "tests/packflow/step/memory_check.h"
 #include "tests/packflow/step/step_outcome.h"
 #include "tests/packflow/support/pretended_device.h"
@@ -55,7 +55,7 @@ void expect_peaks_of_the_model(bool fused) {
       for (std::size_t i = 0; i < steps.size(); ++i) {
         SmallStep& step = steps[i];
         if (!ratios.sample.next()) continue;
-        step.cost.gpu = GpuMemory{1, Bytes(0), Bytes(0), Bytes(0), 2, fused};
+        step.cost.device.gpu = GpuMemory{1, Bytes(0), Bytes(0), Bytes(0), 2, fused};
         testing::expect_ratios(
             grid_step(step).predict(Counted::kTensors),
             run_once(step, testing::kPretended).result.timeline.peak_activation, 1,

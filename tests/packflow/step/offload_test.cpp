@@ -170,9 +170,9 @@ TEST(Offload, TakesTheTimeThatAProfileMeasures) {
   options.shape = small_shape(2);
   options.context = Tokens(64);
   options.budget = from_seconds(0.3);
-  EXPECT_EQ(profile_costs(options).host_per_byte, 0);
+  EXPECT_EQ(profile_costs(options).host.per_byte, 0);
   options.device = kPretended;
-  EXPECT_GT(profile_costs(options).host_per_byte, 0);
+  EXPECT_GT(profile_costs(options).host.per_byte, 0);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
-#include "slimpack/cost/in_flight.h"
-
+// The bytes that a rank holds beside activations: its part of the model's state, and what is on its
+// way to or from other processes.
 #include <algorithm>
 
 #include "slimpack/cost/bound_stages.h"
-#include "slimpack/cost/layer_widths.h"
-#include "slimpack/cost/member_blocks.h"
-#include "slimpack/cost/node_placement.h"
+#include "slimpack/cost/layer_memory.h"
+#include "slimpack/cost/reduction.h"
+#include "slimpack/spec/hardware.h"
 
 namespace slimpack {
 namespace {
@@ -47,6 +47,28 @@ Bytes reductions(Bytes gradients, const NodePlacement& placement) {
 }
 
 }  // namespace
+
+ModelState StageTable::state(std::int32_t rank) const {
+  const Decoder& shape = bound_->cost.shape;
+  std::int64_t held = 0, bucket = 0;
+  for (const StageId stage : layout().placement.stages_of(rank)) {
+    held += share_of(stage_parameters(shape, layout(), stage), bound_->cost.tp);
+    bucket = std::max(bucket, largest_bucket(shape, layout(), stage));
+  }
+  return bound_->state(held, bucket);
+}
+
+ModelState PackFlowStages::state(std::int64_t held, std::int64_t bucket) const {
+  const std::int64_t element = element_bytes(cost.dtype);
+  const std::int64_t accumulator = accumulator_bytes(cost.dtype);
+  const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
+  const std::int64_t share = share_of(held, replication.replicas);
+  // A rank has two buckets whole of what is shared out: one that runs and one that travels.
+  const std::int64_t whole = 2 * share_of(bucket, cost.tp);
+  const std::int64_t shared = std::min(held, share + whole);
+  return {Bytes((cost.zero == 3 ? shared : held) * element),
+          Bytes((cost.zero >= 2 ? shared : held) * accumulator), Bytes(share * optimizer)};
+}
 
 Bytes StageTable::gradients_in_flight(std::int32_t rank) const {
   // With ZeRO-2 and 3 a bucket at a time, and ModelState has it.

@@ -1,12 +1,15 @@
-// Peak bytes of one layer's attention on one rank (docs/row-store.md). `pack` has the slices as the
+// The memory of one layer's attention on one rank (docs/row-store.md). `pack` has the slices as the
 // rank's replica holds them. If MicroPack::replicas is above 1, rows of the other replicas visit
-// the rank.
+// the rank. Sizes of FlashAttention 2 are those of libtorch's
+// aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp; those of 4 are those of
+// packflow/kernels/fa4_workspace.h, and 3 has the same sums. All with deterministic algorithms;
+// others take less.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "slimpack/cost/layer_widths.h"
+#include "slimpack/cost/layer_memory.h"
 #include "slimpack/plan/plan.h"
 
 namespace slimpack {
@@ -38,5 +41,17 @@ struct ExchangeSide {
 [[nodiscard]] std::int64_t attention_backward_transient(const LayerWidths& w, const MicroPack& pack,
                                                         const SequenceLengths& lengths,
                                                         const ExchangeSide* exchange = nullptr);
+
+/// Bytes of one forward call beyond its results: the log-sum-exp with heads first, whose copy is
+/// the result. REQUIRES: w.flash().
+[[nodiscard]] std::int64_t flash_forward_call(const LayerWidths& w, std::int64_t queries);
+
+/// Bytes of one backward call beyond dQ, dK and dV: the log-sum-exp with heads first; a sum per
+/// query and head in fp32; dQ in fp32. Release 2 has dQ in as many copies as keep all
+/// multiprocessors at work, and dK and dV of every query head where several share a key head.
+/// Releases 3 and 4 have dQ once, dK and dV in fp32 instead, another log-sum-exp and locks.
+/// `sequences`: so many lie end to end, each of them padded to whole tiles. REQUIRES: w.flash().
+[[nodiscard]] std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences,
+                                               std::int64_t queries, std::int64_t keys);
 
 }  // namespace slimpack

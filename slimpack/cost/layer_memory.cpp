@@ -1,21 +1,32 @@
-#include "slimpack/cost/layer_transients.h"
+#include "slimpack/cost/layer_memory.h"
 
 #include <algorithm>
 
+#include "slimpack/cost/attention_memory.h"
+
 namespace slimpack {
 namespace {
+
+/// The part of a layer that one of `tp` tensor-parallel ranks has. Every rank has a KV head.
+LayerShape shape_of_rank(LayerShape layer, std::int32_t tp) {
+  layer.num_heads = share_of(layer.num_heads, tp);
+  layer.num_kv_heads = share_of(layer.num_kv_heads, tp);
+  layer.dense_width = share_of(layer.dense_width, tp);
+  return layer;
+}
+
+/// PackFlow's layer with as many heads, and with keys, values and MLP as wide.
+LayerShape like_packflow(LayerShape layer) {
+  layer.head_dim = layer.value_dim = (layer.head_dim + layer.value_dim + 1) / 2;
+  layer.dense_width = layer.active_width();
+  return layer;
+}
 
 /// Bytes of the hidden states (n ⊙ the norm's weight) that a weight's gradient multiplies. `weight`
 /// is the size of the widened operands.
 std::int64_t gathered_product(const LayerWidths& w, std::int64_t tokens, std::int64_t weight) {
   const std::int64_t own = w.gathered > 0 ? tokens * w.hidden : 0;  // until all are gathered
   return tokens * w.all_hidden() + std::max(own, weight);
-}
-
-/// The peak of a norm's backward: while the gradient of its output is summed over the ranks, or
-/// then, while it lies beside the norm's own tensors.
-std::int64_t norm_backward(const LayerWidths& w) {
-  return std::max(w.summed(), w.hidden + w.normalize_backward(w.hidden));
 }
 
 /// The peak of a fused norm's backward: while the gradient of its output is summed over the ranks,
@@ -36,7 +47,7 @@ std::int64_t fused_mlp_backward(const LayerWidths& w, std::int64_t tokens,
 
 std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute,
                           const PutOffWidths& kept) {
-  if (w.fused) return fused_mlp_backward(w, tokens, kept);
+  if (w.runtime.fused) return fused_mlp_backward(w, tokens, kept);
   const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
   const std::int64_t down =
       tokens * (product + w.gathered) + w.weight(tokens, w.shape.hidden_size, w.shape.dense_width);
@@ -47,9 +58,9 @@ std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute r
       tokens * (2 * w.ffn + w.hidden) +
       gathered_product(w, tokens, w.weight(tokens, 2 * w.shape.dense_width, w.shape.hidden_size));
   const std::int64_t gradient_out = tokens * (kept.act + 2 * w.ffn + w.hidden + w.gathered);
-  const std::int64_t norm = tokens * (kept.act + kept.gate_up + w.hidden + norm_backward(w));
+  const std::int64_t norm = tokens * (kept.act + kept.gate_up + w.hidden + w.norm_backward());
   const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
-  return tokens * (w.hidden + 2 * w.copies) +
+  return tokens * (w.hidden + 2 * w.extra.copies) +
          std::max({products, gradient_in, act, normalize, gradient_out, norm});
 }
 
@@ -67,30 +78,107 @@ std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recomp
 /// Bytes that a forward holds beyond its rows until attention is done. Fused kernels write q, k and
 /// v as they are read, so the projection itself is gone.
 std::int64_t attention_inputs(const LayerWidths& w) {
-  return w.fused ? 2 * w.k : w.q + 3 * w.k;
+  return w.runtime.fused ? 2 * w.k : w.q + 3 * w.k;
 }
 
 /// Bytes that an action holds all the time: the positions of rows of several slices, and row
 /// numbers.
 std::int64_t action_bytes(const LayerWidths& w, const MicroPack& pack) {
-  return pack.tokens().count() * (w.index + (pack.slices.size() > 1 ? w.rope : 0));
-}
-
-/// Logits in the compute type, whose place their gradient takes.
-std::int64_t fused_head_transient(const LayerWidths& w, std::int64_t tokens, std::int64_t rows) {
-  constexpr std::int64_t kTarget = sizeof(std::int64_t);
-  const std::int64_t logits = rows * w.element * w.vocab_size;
-  // Log-sum-exp and the target's logit, validity and the weight of a row.
-  if (w.gathered == 0)
-    return tokens * (w.hidden + kTarget) +
-           std::max(logits + rows * (w.hidden + 4 * w.accumulator), w.norm_sums(tokens));
-  const std::int64_t in_block =
-      tokens * w.gathered + rows * 10 * w.accumulator + logits + rows * w.gathered;
-  return tokens * (w.hidden + kTarget + w.index) +
-         std::max(in_block, tokens * w.summed() + w.norm_sums(tokens));
+  return pack.tokens().count() * (w.index() + (pack.slices.size() > 1 ? w.rope() : 0));
 }
 
 }  // namespace
+
+std::int64_t share_of(std::int64_t whole, std::int64_t parts) {
+  return (whole + parts - 1) / parts;
+}
+
+bool fused_kernels_take(const LayerShape& layer) {
+  return layer.hidden_size % 8 == 0 && layer.hidden_size <= 8192 && layer.dense_width % 8 == 0 &&
+         layer.head_dim % 16 == 0;
+}
+
+bool flash_takes(std::int64_t head_dim) {
+  return head_dim % 8 == 0 && head_dim <= 256;
+}
+
+LayerWidths::LayerWidths(const LayerShape& layer, Dtype d, std::int32_t ranks)
+    : shape(shape_of_rank(layer, ranks)),
+      tp(ranks),
+      element(element_bytes(d)),
+      accumulator(accumulator_bytes(d)),
+      hidden(share_of(element * layer.hidden_size, tp)),
+      q(element * shape.q_width()),
+      k(element * shape.k_width()),
+      ffn(element * shape.dense_width),
+      lse(accumulator * shape.num_heads),
+      gathered(tp > 1 ? element * layer.hidden_size : 0) {}
+
+LayerWidths::LayerWidths(const Decoder& decoder, std::size_t kind, Dtype d, std::int32_t ranks)
+    : LayerWidths(like_packflow(decoder.kinds[kind]), d, ranks) {
+  const LayerShape& layer = decoder.kinds[kind];
+  const std::int64_t output_norm = layer.norms > 2 ? hidden : 0;
+  const std::int64_t latents = layer.q_rank + layer.kv_rank + layer.shared_key_dim;
+  extra = {.attention = share_of(element * latents, tp) + output_norm,
+           .mlp = share_of(accumulator * layer.experts, tp) + output_norm,
+           .copies = share_of(element * layer.experts_per_token * layer.hidden_size, tp)};
+}
+
+void LayerWidths::run_on(const GpuMemory& gpu) {
+  if (!rounded()) return;
+  if (flash_takes(shape.head_dim)) runtime.multiprocessors = gpu.multiprocessors;
+  runtime.flash_release = gpu.flash_attention;
+  runtime.fused_kernels = flash() && gpu.fused_kernels;
+  runtime.fused = runtime.fused_kernels && fused_kernels_take(shape);
+}
+
+std::int64_t LayerWidths::kept(Recompute recompute) const {
+  switch (recompute) {
+    case Recompute::kNothing:
+      // 1 / rms of the norms, q after them besides q before, and silu(gate) ⊙ up.
+      return row() + ffn + 2 * rstd() + (qk_norm() > 0 ? qk_norm() - k : 0);
+    case Recompute::kElementwise:
+      return row();
+    case Recompute::kAttention:
+      return 2 * hidden + 2 * ffn + extra.mlp;
+    case Recompute::kMlp:
+      return row() - 2 * ffn - extra.mlp;
+    case Recompute::kFull:
+      return hidden;
+    case Recompute::kOffload:
+      return 0;
+  }
+  return 0;
+}
+
+std::int64_t LayerWidths::joined(Recompute recompute) const {
+  const bool has_gate_up = recompute == Recompute::kNothing ||
+                           recompute == Recompute::kElementwise ||
+                           recompute == Recompute::kAttention;
+  return kept(recompute) - (has_gate_up ? 2 * ffn : 0);
+}
+
+std::int64_t LayerWidths::dropped(Recompute recompute) const {
+  return std::max<std::int64_t>(0, row() - kept(recompute));
+}
+
+std::int64_t LayerWidths::weight_operands() const {
+  const std::int64_t qkv = hidden + q + 2 * k;  // x, dqkv
+  const std::int64_t output = q + hidden;       // out, dmiddle
+  const std::int64_t gate_up = hidden + 2 * ffn;
+  const std::int64_t down = ffn + hidden;  // silu(gate) ⊙ up, dy
+  return qkv + output + gate_up + down;
+}
+
+std::int64_t LayerWidths::tile(Tokens queries, Tokens keys) const {
+  const std::int64_t rows = queries.count() >= 768 ? 256 : queries.count() >= 192 ? 64 : 32;
+  return std::min(queries.count(), rows) * std::min<std::int64_t>(keys.count(), 512) *
+         (accumulator + (rounded() ? element : 0));
+}
+
+std::int64_t LayerWidths::folded_heads(Tokens queries) const {
+  return queries.count() >= 768 ? 1 : shape.num_heads / shape.num_kv_heads;
+}
 
 // Moments: attention with everything before it; the norm after it; the MLP.
 std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack,
@@ -99,7 +187,7 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
   const bool keeps_results = recompute == Recompute::kNothing;
   const std::int64_t whole = w.kept(recompute) + w.dropped(recompute);
   const std::int64_t product = keeps_results ? 0 : w.ffn;  // silu(gate) ⊙ up, unless it is a row
-  const std::int64_t mlp_rows = 2 * w.ffn + (keeps_results ? w.ffn + w.rstd : 0);
+  const std::int64_t mlp_rows = 2 * w.ffn + (keeps_results ? w.ffn + w.rstd() : 0);
   // With q norms, attention's q is another tensor than the row's q.
   const std::int64_t rotated = w.shape.has_qk_norm() && !keeps_results ? w.q : 0;
   const std::int64_t before_middle = whole - mlp_rows - w.hidden;
@@ -107,16 +195,16 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
       tokens * (before_middle + rotated + attention_inputs(w)) +
       std::max(attention_forward_transient(w, pack, exchange), tokens * w.summed());
   const std::int64_t norm =
-      tokens * (whole - mlp_rows + (w.fused ? w.hidden : w.normalize(w.hidden)));
+      tokens * (whole - mlp_rows + (w.runtime.fused ? w.hidden : w.normalize(w.hidden)));
   // Tokens go to experts as copies of their hidden states, and come back as such.
-  const std::int64_t mlp = tokens * (whole + product + w.summed() + 2 * w.copies);
+  const std::int64_t mlp = tokens * (whole + product + w.summed() + 2 * w.extra.copies);
   return std::max({attention, norm, mlp}) - tokens * w.kept(recompute) + action_bytes(w, pack);
 }
 
 PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool views) {
   const bool out_is_row = recompute != Recompute::kAttention && recompute != Recompute::kFull;
   PutOffWidths widths{.gate_up = 2 * w.ffn, .norm = w.hidden, .qkv = w.q + 2 * w.k};
-  if (w.fused || views || recompute != Recompute::kNothing) widths.act = w.ffn;
+  if (w.runtime.fused || views || recompute != Recompute::kNothing) widths.act = w.ffn;
   if (views && out_is_row) widths.out = w.q;
   return widths;
 }
@@ -131,7 +219,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
   // Normalised q and k, and q as attention sees it, unless the last is a row. Then each of the
   // others is made for its own norm's backward. Fused kernels need only the last.
   const bool q_is_row = !w.shape.has_qk_norm() || recompute == Recompute::kNothing;
-  const std::int64_t queries = q_is_row ? 0 : w.q + (w.fused ? 0 : w.qk_norm);
+  const std::int64_t queries = q_is_row ? 0 : w.q + (w.runtime.fused ? 0 : w.qk_norm());
   const std::int64_t in_slices = held + kept + tokens * (w.q + queries);
   LayerStores stores;
   for (const Slice& s : pack.slices) {
@@ -139,7 +227,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
     stores.close(w, s, lengths[s.sequence.index()]);
   }
   const std::int64_t slices = attention_backward_transient(w, pack, lengths, exchange);
-  const bool undoes_norms = w.shape.has_qk_norm() && !w.fused;
+  const bool undoes_norms = w.shape.has_qk_norm() && !w.runtime.fused;
   const std::int64_t undo =
       undoes_norms ? tokens * (w.normalize_backward(w.q) + (q_is_row ? w.q : 0)) : 0;
   const std::int64_t output =
@@ -152,9 +240,9 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
           w, tokens,
           w.weight(tokens, w.shape.q_width() + 2 * w.shape.k_width(), w.shape.hidden_size));
   const std::int64_t gradient = tokens * (dqkv + w.hidden + w.gathered);
-  const std::int64_t normalize = w.fused ? 0 : tokens * (dqkv + w.normalize(w.hidden));
-  const std::int64_t norm = w.fused ? tokens * dqkv + fused_norm_backward(w, tokens)
-                                    : tokens * (put_off.qkv + w.hidden + norm_backward(w));
+  const std::int64_t normalize = w.runtime.fused ? 0 : tokens * (dqkv + w.normalize(w.hidden));
+  const std::int64_t norm = w.runtime.fused ? tokens * dqkv + fused_norm_backward(w, tokens)
+                                            : tokens * (put_off.qkv + w.hidden + w.norm_backward());
   const std::int64_t before = std::max(
       {attention_again(w, pack, recompute), mlp_backward(w, tokens, recompute, put_off), output});
   const std::int64_t after =
@@ -181,33 +269,7 @@ std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens
       gathered_product(w, tokens, w.weight(tokens, s.q_width() + 2 * s.k_width(), s.hidden_size));
   return std::max({std::int64_t{0}, down, gate_up - after_down, output - after_gate_up,
                    qkv - after_output}) +
-         tokens * w.index;
-}
-
-std::int64_t head_transient(const LayerWidths& w, std::int64_t tokens, Tokens block) {
-  constexpr std::int64_t kTarget = sizeof(std::int64_t);
-  const std::int64_t rows = std::min(tokens, block.count());
-  const std::int64_t logits = rows * w.accumulator * w.vocab_size;
-  const std::int64_t softmax = 2 * logits;  // log-sum-exp works on a copy
-  if (w.fused_head) return fused_head_transient(w, tokens, rows);
-  // The gradient of the logits takes their place, or, where it is rounded, is another tensor.
-  const std::int64_t dlogits = rows * w.element * w.vocab_size;
-  const std::int64_t rounding = w.rounded ? logits + dlogits : 0;
-  const std::int64_t gradient =
-      std::max(rounding, dlogits + w.weight(rows, w.vocab_size, w.shape.hidden_size));
-  if (w.gathered == 0) {
-    // Clamped targets; 1 / rms, validity, largest logit and log-sum-exp; n and n ⊙ weight.
-    const std::int64_t held = rows * (kTarget + 4 * w.accumulator + 2 * w.hidden);
-    const std::int64_t norm = dlogits + rows * (w.hidden + w.normalize_backward(w.hidden));
-    return tokens * (w.hidden + kTarget) + held + std::max({softmax, gradient, norm});
-  }
-  // For a block: clamped targets, validity, and what the ranks exchange, two of each. For all rows:
-  // n ⊙ weight, which its gradient replaces.
-  const std::int64_t held = rows * (kTarget + 10 * w.accumulator);
-  const std::int64_t in_block =
-      tokens * w.gathered + held + std::max({softmax, gradient, dlogits + rows * w.gathered});
-  return tokens * (w.hidden + w.rstd + kTarget + w.index) +
-         std::max(in_block, tokens * norm_backward(w));
+         tokens * w.index();
 }
 
 }  // namespace slimpack

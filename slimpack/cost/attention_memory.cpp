@@ -1,14 +1,102 @@
-#include "slimpack/cost/attention_transients.h"
+#include "slimpack/cost/attention_memory.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
-#include "slimpack/cost/context_travel.h"
-#include "slimpack/cost/flash_transients.h"
-#include "slimpack/cost/held_packs.h"
-#include "slimpack/cost/window_blocks.h"
+#include "slimpack/cost/attention_rules.h"
 
 namespace slimpack {
 namespace {
+
+constexpr std::int64_t kQueryBlock = 128;
+constexpr std::int64_t kKeyTile = 128;  // of releases 3 and 4
+
+std::int64_t rounded_up(std::int64_t count, std::int64_t multiple) {
+  return (count + multiple - 1) / multiple * multiple;
+}
+
+/// Rows of sequences that lie end to end, padded as the kernels of Hopper pad them.
+std::int64_t padded_rows(std::int64_t rows, std::int64_t sequences, std::int64_t tile) {
+  return (rows + (sequences + 1) * tile - 1) / tile * tile;
+}
+
+/// The memory of releases 3 and 4 besides the log-sum-exp with heads first. Locks count as if
+/// every sequence had all rows: too many, and few beside the sums.
+std::int64_t hopper_backward_call(const LayerWidths& w, std::int64_t sequences,
+                                  std::int64_t queries, std::int64_t keys) {
+  const std::int64_t heads = w.shape.num_heads, key_heads = w.shape.num_kv_heads;
+  const std::int64_t tile = w.shape.head_dim <= 64 ? 128 : 64;
+  const std::int64_t head_dim = rounded_up(w.shape.head_dim, w.shape.head_dim <= 128 ? 32 : 64);
+  constexpr std::int64_t kLock = 2 * sizeof(std::int32_t);
+  const std::int64_t rows = padded_rows(queries, sequences, tile);
+  const std::int64_t of_queries =
+      heads * (rows * (head_dim + 2) * w.accumulator + sequences * share_of(queries, tile) * kLock);
+  if (heads == key_heads) return of_queries;
+  return of_queries + 2 * key_heads *
+                          (padded_rows(keys, sequences, kKeyTile) * head_dim * w.accumulator +
+                           sequences * share_of(keys, kKeyTile) * kLock);
+}
+
+/// Slices of one call.
+struct Call {
+  std::span<const Slice> slices;
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
+
+  [[nodiscard]] std::int64_t sequences() const { return std::ssize(slices); }
+  /// Bytes of K and V laid end to end, which a call of several sequences needs; 0 for one sequence.
+  [[nodiscard]] std::int64_t joined_keys(const LayerWidths& w) const {
+    return slices.size() > 1 ? 2 * w.k * keys : 0;
+  }
+};
+
+std::vector<Call> calls_of(const LayerWidths& w, const MicroPack& pack) {
+  std::vector<Call> calls;
+  for (std::span<const Slice> left = pack.slices; !left.empty();) {
+    const std::size_t joined = joined_slices(left, 2 * w.k);
+    Call& call = calls.emplace_back(Call{.slices = left.first(joined)});
+    for (const Slice& s : call.slices) {
+      call.queries += s.length().count();
+      call.keys += s.end.count();
+    }
+    // Keys that a window hides from all queries of a lone slice take part in no call.
+    if (const Tokens window(w.shape.window); joined == 1 && window > Tokens(0))
+      call.keys = (left.front().window_prefix(window) + left.front().length()).count();
+    left = left.subspan(joined);
+  }
+  return calls;
+}
+
+/// attention_forward_transient and attention_backward_transient, for packs that no other replica
+/// takes part in. Neighbours that joined_slices joins are one call.
+std::int64_t flash_forward_transient(const LayerWidths& w, const MicroPack& pack) {
+  const std::int64_t result = w.q + w.lse;
+  const std::int64_t tokens = pack.tokens().count();
+  const std::vector<Call> calls = calls_of(w, pack);
+  std::int64_t to_come = tokens;
+  std::int64_t most = calls.size() > 1 ? tokens * result : 0;  // results that are joined
+  for (const Call& call : calls) {
+    to_come -= call.queries;
+    most = std::max(most,
+                    call.joined_keys(w) + flash_forward_call(w, call.queries) - to_come * result);
+  }
+  return most;
+}
+
+std::int64_t flash_backward_transient(const LayerWidths& w, const MicroPack& pack,
+                                      const SequenceLengths& lengths) {
+  LayerStores stores;
+  std::int64_t most = 0;
+  for (const Call& call : calls_of(w, pack)) {
+    for (const Slice& s : call.slices) stores.open(w, s, lengths[s.sequence.index()]);
+    const std::int64_t gradients = call.queries * w.q + call.keys * 2 * w.k;
+    most = std::max(most, stores.opened - stores.closed + call.joined_keys(w) + gradients +
+                              flash_backward_call(w, call.sequences(), call.queries, call.keys));
+    for (const Slice& s : call.slices) stores.close(w, s, lengths[s.sequence.index()]);
+  }
+  return pack.tokens().count() * (w.q + 2 * w.k) + most;
+}
 
 /// Bytes of the kernel's copies when `tokens` queries attend to a prefix with folded heads: of its
 /// inputs and of its result. 0 if the heads are not folded.
@@ -102,10 +190,6 @@ std::int64_t slices_forward(const LayerWidths& w, const MicroPack& pack) {
   return std::max(slices, joined);
 }
 
-bool keys_travel(const LayerWidths& w, const MicroPack& pack, bool backward) {
-  return slimpack::keys_travel(w.travel(), pack.slices, backward);
-}
-
 /// Keys that travel together: those up to the end of each slice.
 std::int64_t keys_of(const MicroPack& pack) {
   std::int64_t keys = 0;
@@ -116,7 +200,7 @@ std::int64_t keys_of(const MicroPack& pack) {
 /// The members of the group whose keys lie beside the own ones at a time: all others if they are
 /// gathered, else one, and what is on its way.
 std::int64_t visitors(const LayerWidths& w, const MicroPack& pack) {
-  return w.comm == CpCommType::kAllGather ? pack.replicas - 1 : 1;
+  return w.runtime.comm == CpCommType::kAllGather ? pack.replicas - 1 : 1;
 }
 
 /// Bytes that are on their way while a visitor's rows are attended to: the next visitor's rows, and
@@ -124,7 +208,7 @@ std::int64_t visitors(const LayerWidths& w, const MicroPack& pack) {
 /// it. Gathered keys are all there, so nothing is on its way.
 std::int64_t on_the_way(const LayerWidths& w, const MicroPack& pack, std::int64_t next,
                         std::int64_t returned) {
-  if (pack.replicas == 2 || w.comm == CpCommType::kAllGather) return 0;
+  if (pack.replicas == 2 || w.runtime.comm == CpCommType::kAllGather) return 0;
   return pack.replicas == 3 ? std::max(next, returned) : next + returned;
 }
 
@@ -170,7 +254,7 @@ std::int64_t merged_forward(const LayerWidths& w, const MicroPack& pack) {
   if (pack.slices.size() > 1) part = std::max(part, 2 * tokens * result);
   const std::int64_t merging = tokens * (result + 3 * w.lse + w.merging());
   // Beyond the own result: keys and values of another replica, while those of the next one come.
-  if (keys_travel(w, pack, false)) {
+  if (keys_travel(w.travel(), pack.slices, false)) {
     const std::int64_t visiting = 2 * w.k * keys_of(pack);
     return visitors(w, pack) * visiting + on_the_way(w, pack, visiting, 0) +
            std::max(part, merging);
@@ -187,7 +271,7 @@ std::int64_t slice_backward(const LayerWidths& w, const Slice& s);
 /// slice_backward in blocks: dQ and the sums of dK and dV, then a block's; at the end what the sums
 /// are rounded to.
 std::int64_t blocks_backward(const LayerWidths& w, const Slice& s) {
-  std::int64_t most = w.rounded ? s.length().count() * 2 * w.k : 0;
+  std::int64_t most = w.rounded() ? s.length().count() * 2 * w.k : 0;
   for (const WindowBlock& block :
        window_blocks(seen_slice(w, s).prefix().count(), s.length().count(), w.shape.window)) {
     if (!block.masked) {
@@ -197,7 +281,7 @@ std::int64_t blocks_backward(const LayerWidths& w, const Slice& s) {
     const std::int64_t result = block.rows * (w.q + w.lse) + block.keys * 2 * w.k;
     const std::int64_t kernel =
         2 * w.tile(Tokens(block.rows), Tokens(block.keys)) + added_to_scores(w, block);
-    const std::int64_t widened = w.rounded ? block.keys * w.k / w.element * w.accumulator : 0;
+    const std::int64_t widened = w.rounded() ? block.keys * w.k / w.element * w.accumulator : 0;
     most = std::max(most, result + std::max(kernel, widened));
   }
   return s.length().count() * (w.q + w.gradients()) + most;
@@ -211,7 +295,8 @@ std::int64_t slice_backward(const LayerWidths& w, const Slice& s) {
   const std::int64_t tiles = 2 * w.tile(s.length(), s.length());
   if (s.begin == Tokens(0)) return own + tiles;
   const std::int64_t prefix = tokens * w.q + s.prefix().count() * 2 * w.k;
-  const std::int64_t widened = w.rounded ? s.prefix().count() * w.k / w.element * w.accumulator : 0;
+  const std::int64_t widened =
+      w.rounded() ? s.prefix().count() * w.k / w.element * w.accumulator : 0;
   const FoldedCopies copies(w, s.length());
   const std::int64_t kernel = copies.queries + 2 * w.tile(s.length() * copies.heads, s.prefix());
   return own + std::max(tiles, prefix + std::max({kernel, copies.dq, widened}));
@@ -244,7 +329,7 @@ std::int64_t exchanging_forward(const LayerWidths& w, const MicroPack& pack,
 std::int64_t giving_slice_backward(const LayerWidths& w, const Slice& s,
                                    const ExchangeSide& exchange) {
   const std::int64_t keys = exchange.keys.count();
-  const std::int64_t widened = w.rounded ? keys * w.k / w.element * w.accumulator : 0;
+  const std::int64_t widened = w.rounded() ? keys * w.k / w.element * w.accumulator : 0;
   return std::max(slice_backward(w, without_given(s, exchange)),
                   s.length().count() * (w.q + 2 * w.k) + widened);
 }
@@ -300,7 +385,7 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
   const std::int64_t tokens = pack.tokens().count();
   const std::int64_t keys = keys_of(pack);
   const std::int64_t queries = tokens * (3 * w.q + w.lse);
-  const std::int64_t visiting = keys_travel(w, pack, true)
+  const std::int64_t visiting = keys_travel(w.travel(), pack.slices, true)
                                     ? visitors(w, pack) * keys * (2 * w.k + w.gradients()) +
                                           on_the_way(w, pack, keys * 2 * w.k, keys * w.gradients())
                                     : queries + on_the_way(w, pack, queries, tokens * w.q);
@@ -319,7 +404,7 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
       continue;
     }
     const std::int64_t before = s.prefix().count();
-    const bool widens = w.rounded && !w.flash();
+    const bool widens = w.rounded() && !w.flash();
     const std::int64_t widened = widens ? before * w.k / w.element * w.accumulator : 0;
     const FoldedCopies copies(w, s.length());
     const std::int64_t kernel =
@@ -335,6 +420,16 @@ std::int64_t merged_backward(const LayerWidths& w, const MicroPack& pack,
   return stores.opened + dq + dkv + std::max(visiting + part, result);
 }
 
+/// The slices of each zone as a MicroPack of their own, which its members run together.
+std::vector<MicroPack> packs_by_zone(const MicroPack& pack) {
+  std::vector<MicroPack> out;
+  for (std::size_t i = 0; i < pack.slices.size(); ++i) {
+    if (i == 0 || pack.zone(i) != pack.zone(i - 1)) out.push_back({{}, pack.zone(i).size});
+    out.back().slices.push_back(pack.slices[i]);
+  }
+  return out;
+}
+
 /// The sum of `of` over the zones of the MicroPack's slices. Zones take turns: each holds its own
 /// bytes while the others run.
 template <class Of>
@@ -345,6 +440,25 @@ std::int64_t of_zones(const MicroPack& pack, Of of) {
 }
 
 }  // namespace
+
+std::int64_t flash_forward_call(const LayerWidths& w, std::int64_t queries) {
+  return w.runtime.kernel_bytes ? queries * w.lse : 0;
+}
+
+std::int64_t flash_backward_call(const LayerWidths& w, std::int64_t sequences, std::int64_t queries,
+                                 std::int64_t keys) {
+  if (!w.runtime.kernel_bytes) return 0;
+  if (w.runtime.flash_release > 2)
+    return queries * w.lse + hopper_backward_call(w, sequences, queries, keys);
+  const std::int64_t heads = w.shape.num_heads;
+  const std::int64_t padded =
+      sequences > 1 ? queries + kQueryBlock * sequences : rounded_up(queries, kQueryBlock);
+  const std::int64_t copies = share_of(w.runtime.multiprocessors, sequences * heads);
+  const std::int64_t head_dim = rounded_up(w.shape.head_dim, w.shape.head_dim <= 128 ? 32 : 64);
+  const std::int64_t dq = copies * padded * heads * head_dim * w.accumulator;
+  const std::int64_t expanded = heads == w.shape.num_kv_heads ? 0 : 2 * keys * w.q;
+  return (queries + padded) * w.lse + dq + expanded;
+}
 
 void LayerStores::open(const LayerWidths& w, const Slice& s, Tokens length) {
   if (s.end == length && s.begin > Tokens(0)) opened += w.gradients() * length.count();
