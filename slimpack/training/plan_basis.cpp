@@ -72,7 +72,7 @@ std::string difference(const Costs& cost, const ProfileOptions& options) {
       cost.device.gpu->fused_kernels != options.gpu->fused_kernels)
     return fmt::format("it is of a build with{} fused kernels, unlike this one",
                        cost.device.gpu->fused_kernels ? "" : "out");
-  return setting_that_differs(cost.measured_for, options.settings_text());
+  return setting_that_differs(cost.origin.measured_for, options.settings_text());
 }
 
 struct Found {

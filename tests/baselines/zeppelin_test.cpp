@@ -58,8 +58,8 @@ TEST(ZeppelinBaseline, GroupsAreAsLargeAsTheCostModelKnowsAndTakeMicroBatchesInT
 TEST(ZeppelinBaseline, SharesNothingThatARankHoldsWhereNoPairsCount) {
   // Costs of layers that all have a window: no time grows with the square of a sequence's length.
   Costs cost = testing::round_cost();
-  cost.ranks_per_node = 2;
-  cost.forward.per_pair = cost.backward.per_pair = 0;
+  cost.host.ranks_per_node = 2;
+  cost.kinds[0].forward.per_pair = cost.kinds[0].backward.per_pair = 0;
   const BaselinePlan made =
       made_by("zeppelin", job_of({{0, 4}}, 4, Tokens(32768)), tokens({1000, 900, 800, 700}), cost);
   for (const Zone& zone : made.plan.replicas[0].packs.forward[0].zones) EXPECT_EQ(zone.size, 1);
