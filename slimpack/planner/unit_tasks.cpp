@@ -114,7 +114,10 @@ std::vector<TaskTimes> unit_times(const StepProblem& problem, const Unit& unit,
     }
   }
   if (table.layout().spread_vocabulary)
-    for (TaskTimes& times : out) fold_vocabulary(times);
+    for (TaskTimes& times : out) {
+      fold_vocabulary(times);
+      times.joint = {};  // else bounds would count them once more
+    }
   return out;
 }
 
