@@ -68,9 +68,9 @@ TEST(DeviceMemory, IsSharedByRanksInAProfile) {
   options.budget = from_seconds(0.1);
   options.device = testing::kPretended;
   options.sharing = 3;
-  EXPECT_EQ(profile_costs(options).memory, Bytes(8'000'000'000));
+  EXPECT_EQ(profile_costs(options).device.memory, Bytes(8'000'000'000));
   options.device = c10::Device(c10::kCPU);
-  const Bytes share = profile_costs(options).memory;
+  const Bytes share = profile_costs(options).device.memory;
   EXPECT_GT(share, Bytes(0));
   // Within a factor of two of what is available now, whatever else the machine runs.
   EXPECT_LT(share, available_memory() * 2 / 3);
