@@ -15,9 +15,9 @@
 namespace slimpack {
 
 template <class T>
-using Column =
+using Numbers =
     nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
-using Lengths = Column<std::int64_t>;
+using Lengths = Numbers<std::int64_t>;
 
 /// Throws InvalidInput unless each length is from `least` to what the files of datasets can hold.
 [[nodiscard]] inline std::vector<Tokens> tokens_of(const Lengths& lengths, std::int64_t least = 0) {

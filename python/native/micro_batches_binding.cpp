@@ -17,7 +17,7 @@ namespace {
 
 using ByRank = std::vector<std::vector<std::vector<std::int32_t>>>;
 
-std::optional<ByRank> micro_batches(const Column<double>& work, const Lengths& tokens,
+std::optional<ByRank> micro_batches(const Numbers<double>& work, const Lengths& tokens,
                                     std::int32_t ranks, std::int32_t per_rank, std::int64_t cap) {
   if (work.size() != tokens.size())
     invalid_input("{} costs and {} lengths; give one of each for every sequence", work.size(),

@@ -105,7 +105,7 @@ Costs kept_or_measured(const fs::path& file, const ProfileOptions& options,
       tell(fmt::format("this machine was measured {} ago: {}; remove it to measure anew",
                        human_duration(age), file.string()));
       found.cost->device.memory = device_memory(options.device) / options.sharing;
-      found.cost->gpu = options.gpu;
+      found.cost->device.gpu = options.gpu;
       return *std::move(found.cost);
     }
     tell(fmt::format("{} is {} old, older than a day", file.string(), human_duration(age)));
