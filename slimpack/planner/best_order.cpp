@@ -8,6 +8,7 @@
 
 #include "slimpack/cost/abilities.h"
 #include "slimpack/planner/replica_tasks.h"
+#include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/schedule/schedule.h"
 #include "slimpack/schedule/spread_vocabulary.h"
 #include "slimpack/schedule/ticks.h"
@@ -20,6 +21,52 @@ std::vector<Schedule> regular_orders(const StepPlan& plan) {
   for (const ReplicaPlan& replica : plan.replicas)
     orders.push_back(sliced_one_f_one_b(replica.packs, plan.layout.ranks(), 2,
                                         plan.layout.placement.stages_per_rank()));
+  return orders;
+}
+
+/// The first backward pack that a step splits; none = past all.
+std::int32_t first_split(const RatedPlan& step) {
+  std::int32_t first = ListPolicy().split_from;
+  for (const Schedule& schedule : step.schedules)
+    for (const std::vector<Action>& actions : schedule.ranks)
+      for (const Action& action : actions)
+        if (action.pass == Pass::kInputGradient) first = std::min(first, action.pack.value());
+  return first;
+}
+
+/// The replicas from `first` on that run MicroPacks together.
+std::size_t group_size(std::span<const ReplicaPacks> replicas, std::size_t first) {
+  std::size_t size = 1;
+  for (std::size_t r = first; r < first + size; ++r)
+    for (const MicroPack& pack : replicas[r].packs.forward)
+      size = std::max(size, static_cast<std::size_t>(pack.replicas));
+  return size;
+}
+
+/// List schedules of the same MicroPacks that have E, H and G from the start; none without a spread
+/// vocabulary, with several stages a rank, or where they do not keep the cap.
+std::optional<std::vector<Schedule>> jointly_listed(const RatedPlan& listed, const Costs& cost,
+                                                    const std::optional<Bytes>& cap) {
+  const StageLayout& layout = listed.plan.layout;
+  if (!layout.spread_vocabulary || layout.placement.stages_per_rank() > 1) return std::nullopt;
+  const auto ranks = static_cast<std::size_t>(layout.ranks());
+  std::vector<ReplicaPacks> replicas = costed_replicas(listed, cost);
+  for (ReplicaPacks& replica : replicas) fold_vocabulary(replica.bytes, ranks);
+  std::vector<Bytes> caps;
+  if (cap) caps.assign(ranks, *cap);
+  ListPolicy policy;
+  policy.joint = true;
+  policy.split_from = first_split(listed);
+  policy.count_memory_below = Nanos(0);  // the step's need is counted afterwards
+  std::vector<Schedule> orders;
+  while (orders.size() < replicas.size()) {
+    const std::size_t first = orders.size();
+    const auto group = std::span(replicas).subspan(first, group_size(replicas, first));
+    const auto result = ListScheduler(group).run(caps, policy);
+    if (!result) return std::nullopt;
+    for (const ReplicaPacks& replica : group)
+      orders.push_back(own_order(result->schedule, replica.packs));
+  }
   return orders;
 }
 
@@ -74,13 +121,18 @@ bool has_exchanges(const RatedPlan& step) {
 
 OrderedStep best_ordered(RatedPlan listed, const Costs& cost, const std::optional<Bytes>& cap,
                          bool exchange_context) {
-  std::vector<RatedPlan> steps;
-  if (std::vector<Schedule> orders = regular_orders(listed.plan); runs(listed.plan, orders)) {
+  std::vector<RatedPlan> steps{listed};
+  const auto add = [&](std::vector<Schedule> orders) {
     steps.push_back(listed);
     steps.back().schedules = std::move(orders);
     steps.back().memory.clear();
+  };
+  put_vocabulary_in(steps.front());
+  if (std::vector<Schedule> orders = regular_orders(listed.plan); runs(listed.plan, orders)) {
+    add(std::move(orders));
+    put_vocabulary_in(steps.back());
   }
-  steps.insert(steps.begin(), std::move(listed));
+  if (auto orders = jointly_listed(listed, cost, cap)) add(std::move(*orders));
   std::optional<OrderedStep> best;
   const auto rank = [&](const OrderedStep& ordered) {
     const bool above = !fits(ordered.step, ordered.need.bytes, cap, cost);
@@ -94,7 +146,6 @@ OrderedStep best_ordered(RatedPlan listed, const Costs& cost, const std::optiona
     if (!best || rank(ordered) < rank(*best)) best = std::move(ordered);
   };
   for (RatedPlan& step : steps) {
-    put_vocabulary_in(step);
     consider(step);
     if (!exchange_context) continue;
     put_exchanges_in(step, cost);

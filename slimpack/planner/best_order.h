@@ -28,9 +28,10 @@ struct OrderedStep {
 };
 
 /// A step that was list scheduled, with its prediction; with E, H and G if the layout spreads the
-/// vocabulary. Its orders, or those that run a forward and a backward in each tick
-/// (sliced_one_f_one_b), each also with context exchanges if it may have them: of those that keep
-/// the cap the shortest, else what needs least memory.
+/// vocabulary. It has its orders, those that run a forward and a backward in each tick
+/// (sliced_one_f_one_b), or, with a spread vocabulary and a stage a rank, list schedules that know
+/// E, H and G. Each also has context exchanges if it may have them. Of those that keep the cap it
+/// is the shortest, else it is what needs least memory.
 [[nodiscard]] OrderedStep best_ordered(RatedPlan listed, const Costs& cost,
                                        const std::optional<Bytes>& cap, bool exchange_context);
 

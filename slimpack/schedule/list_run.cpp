@@ -5,8 +5,10 @@
 //  3. Start its next backward if it has input, rows and an output slot. Else start its next forward
 //     if it has input, an output slot and memory. Else run put-off weight gradients. Else let the
 //     stage sleep until something changes.
-// An action reserves its output slot when it starts. Meanwhile slots only become free, so no stage
-// waits to send, and two neighbours never wait for each other's channel.
+// With a spread vocabulary all stages run E, H and G together. Once these are due, a stage starts
+// only what ends before the others are there. An action reserves its output slot when it starts.
+// Meanwhile slots only become free, so no stage waits to send, and two neighbours never wait for
+// each other's channel.
 #include "slimpack/schedule/list_run.h"
 
 #include <algorithm>
@@ -18,7 +20,8 @@
 namespace slimpack {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+/// E runs so many forwards ahead, as fewer E make the ranks wait for each other more often.
+constexpr std::int32_t kLookedUp = 4;
 
 }  // namespace
 
@@ -89,7 +92,11 @@ std::int64_t ListRun::arrival(std::size_t s, bool forward) const {
     const Way& sender = stages_[static_cast<std::size_t>(from.rank)].way(forward);
     return sender.next <= from.place ? kNever : own.arrivals[own.next];
   }
-  if (forward ? s == 0 : s + 1 == stages_.size()) return 0;
+  if (forward ? s == 0 : s + 1 == stages_.size()) {
+    if (!tasks_.joint) return 0;
+    const Pass maker = forward ? Pass::kEmbedding : Pass::kHead;
+    return joint_next_[joint_index(maker)] <= own.next ? kNever : own.arrivals[own.next];
+  }
   const Way& sender = stages_[forward ? s - 1 : s + 1].way(forward);
   return sender.next <= own.next ? kNever : own.arrivals[own.next];
 }
@@ -121,21 +128,93 @@ std::optional<ListScheduler::Result> ListRun::run() {
       static_cast<std::size_t>(tasks_.forwards) + static_cast<std::size_t>(backwards_);
   const std::size_t halves = splits() ? static_cast<std::size_t>(backwards_) : 0;
   for (auto& list : schedule.ranks) list.reserve(packs + halves);
-  for (std::size_t left = packs * stages_.size(); left > 0;) {
+  if (tasks_.joint) plan_joint();
+  const std::size_t joint = tasks_.joint ? packs + static_cast<std::size_t>(backwards_) : 0;
+  for (std::size_t left = packs * stages_.size() + joint; left > 0;) {
     const auto first = std::min_element(look_at_.begin(), look_at_.end());
+    if (joint_at_ <= *first && joint_at_ != kNever) {
+      left -= run_joint(schedule);
+      continue;
+    }
     SLIMPACK_CHECK(*first != kNever, "{} actions left and no stage can go on", left);
     const auto s = static_cast<std::size_t>(first - look_at_.begin());
     const std::optional<Pass> pass = startable(s);
-    if (!pass) {
+    if (!pass || ends_late(s, *pass)) {
       look_at_[s] = next_arrival(s);
       continue;
     }
     schedule.ranks[s].push_back(start(s, *pass));
+    if (tasks_.joint) plan_joint();
     if (stages_[s].free_at + stages_[s].left > policy_.give_up_above.count()) return std::nullopt;
     // A split backward is two actions; its weight gradients count down.
     if (*pass != Pass::kInputGradient) --left;
   }
   return result(std::move(schedule));
+}
+
+/// Whether the stage would hold E, H and G up with its next action of this pass: it ends after the
+/// other stages are there, and more than half of it comes after they are due. So a stage that is a
+/// little slower than the others does not miss its turn.
+bool ListRun::ends_late(std::size_t s, Pass pass) const {
+  if (joint_at_ == kNever) return false;
+  const Stage& stage = stages_[s];
+  const std::int32_t pack = pass == Pass::kWeightGradient ? stage.put_off[stage.next_put_off]
+                                                          : stage.way(pass == Pass::kForward).next;
+  const std::int64_t length = duration(s, pass, PackId(pack));
+  return length > joint_at_ - look_at_[s] && length > 2 * (joint_due_ - look_at_[s]);
+}
+
+bool ListRun::head_due() const {
+  const std::int32_t h = joint_next_[joint_index(Pass::kHead)];
+  return h < backwards_ &&
+         tasks_.needed[static_cast<std::size_t>(h)] <= stages_.back().forward.next;
+}
+
+/// H is due when the last stage has run the forwards that it needs, E when the first stage has run
+/// all packs that were looked up, and G, which nobody waits for, with the next of these or after
+/// the last backward.
+void ListRun::plan_joint() {
+  const Stage& first = stages_.front();
+  if (joint_at_ == kNever) {
+    std::int64_t due = head_due() ? stages_.back().free_at : kNever;
+    const std::int32_t looked_up = joint_next_[joint_index(Pass::kEmbedding)];
+    const std::int32_t freed = joint_next_[joint_index(Pass::kEmbeddingGradient)];
+    if ((looked_up < tasks_.forwards && first.forward.next == looked_up) ||
+        (freed < backwards_ && first.backward.next == backwards_))
+      due = std::min(due, first.free_at);
+    if (due == kNever) return;
+    joint_due_ = joint_at_ = due;
+  }
+  for (const Stage& stage : stages_) joint_at_ = std::max(joint_at_, stage.free_at);
+}
+
+std::size_t ListRun::run_joint(Schedule& schedule) {
+  std::size_t ran = 0;
+  std::int64_t now = joint_at_;
+  const auto next = [&](Pass pass) { return joint_next_[joint_index(pass)]; };
+  const auto run = [&](Pass pass) {
+    const PackId pack(joint_next_[joint_index(pass)]++);
+    for (std::size_t s = 0; s < stages_.size(); ++s)
+      schedule.ranks[s].push_back({StageId(s), pass, pack});
+    now += tasks_.times.joint[joint_index(pass)][pack.index()].count();
+    ++ran;
+    return pack.index();
+  };
+  Stage& first = stages_.front();
+  while (next(Pass::kEmbeddingGradient) < first.backward.next) run(Pass::kEmbeddingGradient);
+  while (head_due()) {
+    const std::size_t h = run(Pass::kHead);
+    stages_.back().backward.arrivals[h] = now;
+  }
+  while (next(Pass::kEmbedding) < std::min(tasks_.forwards, first.forward.next + kLookedUp)) {
+    const std::size_t e = run(Pass::kEmbedding);
+    first.forward.arrivals[e] = now;
+  }
+  for (Stage& stage : stages_) stage.free_at = now;
+  std::ranges::fill(look_at_, now);
+  joint_at_ = kNever;
+  plan_joint();
+  return ran;
 }
 
 ListScheduler::Result ListRun::result(Schedule schedule) const {
@@ -235,7 +314,7 @@ std::int64_t ListRun::duration(std::size_t s, Pass pass, PackId pack) const {
     case Pass::kEmbedding:
     case Pass::kHead:
     case Pass::kEmbeddingGradient:
-      break;  // not of a stage: put in afterwards (spread_vocabulary.h)
+      break;  // not of a stage
   }
   return 0;
 }

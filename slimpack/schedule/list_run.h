@@ -1,7 +1,9 @@
 // List run: one run of list scheduling, action by action in simulated time.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,6 +25,7 @@ struct ListTasks {
   std::int32_t slots;
   const std::vector<std::vector<const StageMemory*>>& memory;  ///< by stage: of some replicas
   const FoldedMessages* folded = nullptr;                      ///< where stages are folded ranks
+  bool joint = false;  ///< E, H and G run, too, as `times` says; then no stages are folded
 };
 
 class ListRun {
@@ -35,6 +38,8 @@ class ListRun {
   [[nodiscard]] std::optional<ListScheduler::Result> run();
 
  private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
   /// The memory of one replica on a stage, on the way.
   struct Stores {
     MemoryGuard::Walk walk;
@@ -91,6 +96,13 @@ class ListRun {
     std::int32_t pack;
   };
   void deliver(std::size_t s, bool forward, PackId pack, Arrival at);
+  [[nodiscard]] bool ends_late(std::size_t s, Pass pass) const;
+  /// Whether the last stage has begun all forwards that the next H needs.
+  [[nodiscard]] bool head_due() const;
+  /// Sets when all stages run E, H and G next, as far as that is known.
+  void plan_joint();
+  /// Runs all E, H and G that can run at that time. Result: how many.
+  std::size_t run_joint(Schedule& schedule);
   [[nodiscard]] ListScheduler::Result result(Schedule schedule) const;
 
   ListTasks tasks_;
@@ -100,8 +112,11 @@ class ListRun {
   std::unique_ptr<std::int64_t[]> arrivals_;  ///< of all stages
   std::vector<Stage> stages_;
   std::vector<std::int64_t> look_at_;  ///< by stage: when to look at it next
-  double forwards_per_backward_ = 1;   ///< of folded ranks
-  double ahead_ = 0;                   ///< forwards that backwards need beyond that pace
+  std::array<std::int32_t, kJointPasses.size()> joint_next_ = {};  ///< next packs of E, H and G
+  std::int64_t joint_due_ = kNever;   ///< when the next of them could run
+  std::int64_t joint_at_ = kNever;    ///< when all stages are free for them; kNever = none is due
+  double forwards_per_backward_ = 1;  ///< of folded ranks
+  double ahead_ = 0;                  ///< forwards that backwards need beyond that pace
 };
 
 }  // namespace slimpack

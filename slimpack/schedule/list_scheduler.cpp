@@ -27,6 +27,8 @@ TaskTimes slowest_times(std::span<const ReplicaPacks> replicas) {
       raise_to(slowest.input_gradient[s], replica.times.input_gradient[s]);
       raise_to(slowest.weight_gradient[s], replica.times.weight_gradient[s]);
     }
+    for (std::size_t j = 0; j < slowest.joint.size(); ++j)
+      raise_to(slowest.joint[j], replica.times.joint[j]);
     raise_to(slowest.forward_transfer, replica.times.forward_transfer);
     raise_to(slowest.backward_transfer, replica.times.backward_transfer);
   }
@@ -154,7 +156,9 @@ std::optional<ListScheduler::Result> ListScheduler::run_with(
     const ListPolicy& policy) const {
   const FoldedMessages* const messages = folded_ ? &folded_->messages : nullptr;
   const auto forwards = static_cast<std::int32_t>(times_->forward.front().size());
-  auto result = ListRun({*times_, needed_, forwards, slots_, memory, messages}, caps, policy).run();
+  auto result =
+      ListRun({*times_, needed_, forwards, slots_, memory, messages, policy.joint}, caps, policy)
+          .run();
   if (!result) return result;
   if (result->makespan >= policy.count_memory_below)
     result->memory.clear();
@@ -176,9 +180,8 @@ Schedule own_order(const Schedule& common, const PackPlan& packs) {
   for (const auto& actions : common.ranks) {
     auto& list = own.ranks.emplace_back();
     list.reserve(packs.forward.size() + packs.backward.size());
-    std::copy_if(actions.begin(), actions.end(), std::back_inserter(list), [&](const Action& a) {
-      return a.pack.index() < (a.pass == Pass::kForward ? packs.forward : packs.backward).size();
-    });
+    std::copy_if(actions.begin(), actions.end(), std::back_inserter(list),
+                 [&](const Action& a) { return a.pack.index() < packs.of(a.pass).size(); });
   }
   return own;
 }

@@ -29,6 +29,9 @@ struct ListPolicy {
   /// A run of at least this makespan leaves its memory empty, which saves time. With several
   /// replicas its memory may then exceed the caps.
   Nanos count_memory_below{std::numeric_limits<std::int64_t>::max()};
+  /// E, H and G run, too: all ranks start them together once the last of them is ready. REQUIRES: a
+  /// stage a rank; times that are not folded (spread_vocabulary.h).
+  bool joint = false;
 };
 
 /// Modified 1F1B by list scheduling in simulated time (docs/planner.md). Whenever a stage is free,

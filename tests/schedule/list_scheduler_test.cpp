@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "slimpack/schedule/step_graph.h"
 #include "tests/support/random_step.h"
 
 namespace slimpack {
@@ -63,6 +64,32 @@ RC_GTEST_PROP(ListScheduler, ReplicasMeetInTheirPartsOfTheCommonOrder, (std::uin
   const auto result = c.scheduler(replicas).run({}, policy);
   RC_ASSERT(result.has_value());
   RC_ASSERT(check_step(c.plan, c.own_orders(result->schedule), c.slots).empty());
+}
+
+RC_GTEST_PROP(ListScheduler, RunsEAndHAndGWhereAllRanksMeet, (std::uint64_t seed)) {
+  Rng rng(seed);
+  Case c = random_case(rng);
+  RC_PRE(c.plan.layout.placement.stages_per_rank() == 1);
+  c.plan.layout.spread_vocabulary = true;
+  for (std::size_t r = 0; r < c.times.size(); ++r)
+    for (const Pass pass : kJointPasses)
+      for (std::size_t p = 0; p < c.plan.replicas[r].packs.of(pass).size(); ++p)
+        c.times[r].joint[joint_index(pass)].push_back(
+            Nanos(static_cast<std::int64_t>(rng.below(50))));
+  const auto replicas = c.replicas();
+  const ListScheduler scheduler = c.scheduler(replicas);
+  ListPolicy policy = random_policy(rng);
+  policy.joint = true;
+  const bool capped = rng.below(2) == 0;
+  const auto result =
+      scheduler.run(capped ? scheduler.least_memory() : std::vector<Bytes>{}, policy);
+  RC_ASSERT(result.has_value());
+  const std::vector<Schedule> orders = c.own_orders(result->schedule);
+  RC_ASSERT(check_step(c.plan, orders, c.slots) == std::vector<std::string>{});
+  const StepGraph graph = timed_graph(replicas, orders, c.slots);
+  for (std::size_t r = 0; r < graph.replicas(); ++r)
+    for (std::size_t p = 0; p < graph.ranks(); ++p)
+      for (const StepNode& node : graph.rank(r, p)) RC_ASSERT(Nanos(node.end) <= result->makespan);
 }
 
 RC_GTEST_PROP(ListScheduler, FindsOrdersUnderEveryCapFromTheLeastMemory, (std::uint64_t seed)) {
