@@ -62,7 +62,8 @@ struct ProfileOptions {
   /// The measurements of a profile that was stopped; null = none. Must outlive the profile.
   /// REQUIRES: no job.
   KeptMeasurements* kept = nullptr;
-  std::string kept_kind = {};  ///< in the names of kept parts, where only layers of a kind are measured
+  std::string kept_kind =
+      {};  ///< in the names of kept parts, where only layers of a kind are measured
 
   /// Measures layers of one kind of the model alone, in its share of the budget.
   [[nodiscard]] ProfileOptions of_kind(std::size_t kind) const;
