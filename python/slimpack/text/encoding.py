@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slimpack.text.documents import Position, documents_of
+from slimpack.text.batches import Position
+from slimpack.text.documents import documents_of
 from slimpack.text.errors import BadDocument
 from slimpack.text.losses import Losses
 from slimpack.text.tokenizer import load
@@ -49,6 +50,8 @@ class EncodedBatch:
     findings: Findings
     end: Position
     read: int
+    mask: bytes = b""  # of conversations: 1 for each token that is a target, else 0
+    targets: int = 0
 
 
 class Encoder:
@@ -102,8 +105,12 @@ class Encoder:
             return [self.ids_of_one(place, text) for place, text in zip(places, texts)]
 
     def ids_of_one(self, place, text):
+        return self.encoding_of(place, text).ids
+
+    def encoding_of(self, place, text, special=True):
+        """A text as tokens. special: with those that the tokenizer puts around every text."""
         try:
-            return self.tokenizer.encode(text).ids
+            return self.tokenizer.encode(text, add_special_tokens=special)
         except Exception as error:
             reason = " ".join(str(error).split())
             raise BadDocument(f"{place}: the tokenizer cannot encode this document ({reason}); "
