@@ -46,7 +46,8 @@ def kept_options(options, tokenizer, chat):
         source = {"--tokenizer": None, "--train-tokenizer": options.train_tokenizer}
         end = None if options.append_eod is False else options.eod_token or END_OF_TEXT
     of_chat = identity(chat) if chat else {}
-    return {**source, **of_chat, "--loss-on": options.loss_on, "--format": options.format, "--field": options.field, "--eod-token": end,
+    return {**source, **of_chat, "--loss-on": options.loss_on, "--format": options.format,
+            "--field": options.field, "--eod-token": end,
             "the version of tokenizers": import_tokenizers().__version__}
 
 
@@ -208,6 +209,9 @@ class Build:
               f"tokens are targets ({state.targets:,})")
         by = "its marks say" if self.chat.has_generation() else "the texts of the first messages say"
         print(f"chat template of '{shown(self.chat.folder)}': {by} where the assistant's turns begin and end")
+        if (found := state.findings).cut:
+            print(f"{counted(found.cut, self.noun)} with a turn that begins or ends within a token, the first: "
+                  f"{found.first_cut}; the text is cut there, so that the prompt's tokens are those of generation")
 
     def report_end(self):
         tokenizer, ended = self.tokenizer, self.partial.state.findings.ended

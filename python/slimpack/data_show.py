@@ -1,6 +1,6 @@
 """Documents of a dataset as text, where what the loss counts stands between ⟦ and ⟧.
 
-Of a dataset without a mask that is every token but the first.
+The loss counts every token but the first where a dataset has no mask.
 """
 
 from unicodedata import category

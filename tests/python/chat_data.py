@@ -46,7 +46,7 @@ QWEN_3 = """{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role
 MISTRAL = """{% set rest = messages[1:] if messages[0].role == 'system' else messages %}{{ bos_token }}
 {%- for m in rest %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}
 {{- raise_exception('roles must alternate') }}{% endif %}{% if m.role == 'user' %}{{ '[INST] ' }}
-{%- if messages[0].role == 'system' and loop.last or (messages[0].role == 'system' and loop.index0 == rest | length - 2) %}
+{%- if messages[0].role == 'system' and (loop.last or loop.index0 == rest | length - 2) %}
 {{- messages[0].content + '\\n\\n' }}{% endif %}{{ m.content + '[/INST]' }}
 {%- else %}BEGIN{{ ' ' + m.content + eos_token }}END{% endif %}{% endfor %}"""
 
@@ -138,7 +138,8 @@ def read_mask(prefix):
     index, data = Path(f"{prefix}.mask.idx").read_bytes(), Path(f"{prefix}.mask.bin").read_bytes()
     magic, version, code, count, entries = struct.unpack_from("<9sQBQQ", index)
     assert (magic, version, code, entries) == (b"MMIDIDX\0\0", 1, 1, count + 1)
-    lengths, starts = (struct.unpack_from(f"<{count}{kind}", index, at) for kind, at in (("i", 34), ("q", 34 + 4 * count)))
+    lengths = struct.unpack_from(f"<{count}i", index, 34)
+    starts = struct.unpack_from(f"<{count}q", index, 34 + 4 * count)
     assert len(data) == sum(lengths)
     return [list(data[start:start + length]) for start, length in zip(starts, lengths)]
 

@@ -2,6 +2,7 @@
 
 import datetime
 import hashlib
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class ChatEncoder(Encoder):
 
     def __init__(self, tokenizer, chat, loss_on, field):
         super().__init__(tokenizer, field)
-        # It would change no token of a text without added ones, but may leave spaces out of their places.
+        # It puts tokens around every text, and may leave spaces out of the places of tokens.
         self.tokenizer.post_processor = None
         self.chat, self.loss_on = chat, loss_on
 
@@ -59,7 +60,7 @@ class ChatEncoder(Encoder):
         lengths, tokens, masks, found, characters = [], [], [], Findings(), 0
         for conversation in conversations_of(batch, self.field):
             text, spans = self.targets_of(conversation)
-            stored, mask = self.encoded(conversation.place, text, spans)
+            stored, mask = self.encoded(conversation.place, text, spans, found)
             characters += len(text)
             # The first token of a document is never predicted.
             if not mask[1:].any():
@@ -86,28 +87,45 @@ class ChatEncoder(Encoder):
         except InvalidInput as error:
             raise BadDocument(f"{conversation.place}: {error}") from error
 
-    def encoded(self, place, text, spans):
-        """The tokens of a text as they are stored, and for each 1 if it is a target, else 0."""
-        encoding = self.encoding_of(place, text, special=False)
-        if not encoding.ids:
-            return np.zeros(0, self.type), np.zeros(0, "u1")
-        begins, ends = np.array(encoding.offsets).T
-        mask, torn = masked(begins, ends, spans)
-        if torn is not None:
-            raise BadDocument(f"{place}: the token {encoding.ids[torn]} stands for "
-                              f"{text[begins[torn]:ends[torn]]!r}, in which a turn of the assistant begins or ends, "
-                              "and a token is a target or none; leave white space there out of the content, or "
-                              "remove the line")
-        return self.stored(place, encoding.ids), mask
+    def encoded(self, place, text, spans, found):
+        """The tokens of a text as they are stored, and for each 1 if it is a target, else 0. A text is cut where a
+        turn of the assistant begins or ends within a token: what generation goes on from ends there, too."""
+        ids, begins, ends = self.tokens_of(place, text, [0, len(text)])
+        if torn := torn_borders(begins, ends, spans):
+            cut, begins, ends = self.tokens_of(place, text, [0, *torn, len(text)])
+            if self.tokenizer.decode(cut, skip_special_tokens=False) != self.tokenizer.decode(
+                    ids, skip_special_tokens=False):
+                at = torn[0]
+                raise BadDocument(f"{place}: a turn of the assistant begins or ends within a token, between "
+                                  f"{text[max(at - 9, 0):at]!r} and {text[at:at + 9]!r}, and the tokenizer puts a "
+                                  "space before what begins there; let a space stand there, or remove the line")
+            ids = cut
+            found.add(Findings(cut=1, first_cut=place))
+        return self.stored(place, ids) if ids else np.zeros(0, self.type), mask_of(begins, spans)
+
+    def tokens_of(self, place, text, cuts):
+        """(ids, where each begins in the text, where it ends) of the parts between the cuts."""
+        ids, offsets = [], []
+        for begin, end in itertools.pairwise(cuts):
+            encoding = self.encoding_of(place, text[begin:end])
+            ids += encoding.ids
+            offsets.append(np.array(encoding.offsets, np.int64).reshape(-1, 2) + begin)
+        begins, ends = np.concatenate(offsets).T
+        return ids, begins, ends
 
 
-def masked(begins, ends, spans):
-    """1 for each token within a span, else 0, and the first token that a border of a span tears; None = none is.
-    begins, ends: of the tokens' characters. spans: in order, apart from each other."""
+def torn_borders(begins, ends, spans):
+    """The begins and ends of spans that lie within a token. begins, ends: of the tokens' characters."""
+    borders = np.array([border for span in spans for border in span], np.int64)
+    token = np.searchsorted(begins, borders, "left") - 1  # the last that begins before the border
+    ends = np.append(ends, 0)  # [-1] is the end of no token
+    return borders[ends[token] > borders].tolist()
+
+
+def mask_of(begins, spans):
+    """1 for each token within a span, else 0. begins: of the tokens' characters. spans: in order, apart from each
+    other."""
     first = np.array([begin for begin, _ in spans], np.int64)
     last = np.array([end for _, end in spans] + [-1], np.int64)  # [-1] is that of no span
     span = np.searchsorted(first, begins, "right") - 1  # the last that begins before the token, or with it
-    inside = (begins < last[span]) & (ends <= last[span])
-    touching = np.searchsorted(first, ends, "left") - 1  # the last that begins before the token's end
-    torn = np.flatnonzero((begins < last[touching]) & (begins < ends) & ~inside)
-    return inside.astype("u1"), int(torn[0]) if len(torn) else None
+    return (begins < last[span]).astype("u1")

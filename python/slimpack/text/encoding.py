@@ -29,6 +29,8 @@ class Findings:
     lossy: int = 0  # documents that have some
     first_lossy: str | None = None
     ended: int = 0  # documents whose text ends with the end of a document already
+    cut: int = 0  # conversations whose text is cut where a token would be partly a target
+    first_cut: str | None = None
 
     def add(self, others):
         self.empty += others.empty
@@ -37,6 +39,8 @@ class Findings:
         self.lossy += others.lossy
         self.first_lossy = self.first_lossy or others.first_lossy
         self.ended += others.ended
+        self.cut += others.cut
+        self.first_cut = self.first_cut or others.first_cut
 
 
 @dataclass(frozen=True)
@@ -107,10 +111,9 @@ class Encoder:
     def ids_of_one(self, place, text):
         return self.encoding_of(place, text).ids
 
-    def encoding_of(self, place, text, special=True):
-        """A text as tokens. special: with those that the tokenizer puts around every text."""
+    def encoding_of(self, place, text):
         try:
-            return self.tokenizer.encode(text, add_special_tokens=special)
+            return self.tokenizer.encode(text)
         except Exception as error:
             reason = " ".join(str(error).split())
             raise BadDocument(f"{place}: the tokenizer cannot encode this document ({reason}); "

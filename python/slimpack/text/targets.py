@@ -52,9 +52,11 @@ class Targets:
         if first == 0:
             return spans
         text = self.render(self.messages[:first], add_generation_prompt=False)
-        before = self.marks(self.messages[:first], text)
-        if not self.text.startswith(text) or spans[:len(before)] != before:
-            raise self.refusal(first, "it writes the messages before otherwise where others follow")
+        before = [text[begin:end] for begin, end in self.marks(self.messages[:first], text)]
+        if [self.text[begin:end] for begin, end in spans[:len(before)]] != before:
+            raise BadDocument(f"{self.conversation.place}: the chat template does not tell which of its marks belong "
+                              f"to message {first + 1}: it writes what it has marked before otherwise where messages "
+                              "follow; remove the line, or mend the template")
         return spans[len(before):]
 
     def marks(self, messages, text):

@@ -15,9 +15,9 @@ AHEAD = 4  # batches for each process that may wait for an earlier one
 
 
 def encode_in_order(batches, make_encoder, processes):
-    """EncodedBatch of each batch, in the order of the batches. make_encoder: a callable, which pickles. An error of a batch is raised when
+    """EncodedBatch of each batch, in the order of the batches. An error of a batch is raised when
     all batches before it have been given out, so errors do not depend on the number of
-    processes."""
+    processes. make_encoder: a callable that pickles."""
     if processes == 1:
         keep_to_one_thread()
         encoder = make_encoder()
