@@ -37,8 +37,11 @@ QWEN_2_5 = """{% if tools %}{{ '<|im_start|>system\\n' }}{% if messages[0].role 
 
 QWEN_3 = """{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m.role == 'user' %}
 {%- set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}
-{%- if m.role == 'assistant' %}{{ '<|im_start|>assistant\\n' }}BEGIN{% if loop.index0 > ns.last %}
-{{- '<think>\\n' + (m.reasoning_content or '') + '\\n</think>\\n\\n' }}{% endif %}{{ m.content + '<|im_end|>\\n' }}END
+{%- if m.role == 'assistant' %}{{ '<|im_start|>assistant\\n' }}BEGIN
+{%- if loop.index0 > ns.last and (loop.last or m.reasoning_content) %}
+{{- '<think>\\n' + (m.reasoning_content or '') + '\\n</think>\\n\\n' }}{% endif %}{{ m.content }}
+{%- for call in m.tool_calls or [] %}{{ '<tool_call>' + call.function | tojson + '</tool_call>' }}{% endfor %}
+{{- '<|im_end|>\\n' }}END
 {%- else %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endif %}{% endfor %}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% if enable_thinking is defined %}
 {{- '<think>\\n\\n</think>\\n\\n' }}{% endif %}{% endif %}"""

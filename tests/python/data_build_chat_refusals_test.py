@@ -130,8 +130,8 @@ def test_rows_are_placed(refused, tmp_path):
     refused(tmp_path / "in.parquet", "row 2: neither a field 'messages'")
     pq.write_table(pa.table({"text": ["a"], "prompt": ["b"]}), tmp_path / "in.parquet")
     refused(tmp_path / "in.parquet", "neither a column 'messages' nor 'prompt' and 'completion'", "'text', 'prompt'")
-    pq.write_table(pa.table({"messages": [b"ab"]}), tmp_path / "in.parquet")
-    refused(tmp_path / "in.parquet", "row 1: field 'messages' is", "no list of messages")
+    pq.write_table(pa.table({"messages": [[{"role": "user", "content": b"ab"}]]}), tmp_path / "in.parquet")
+    refused(tmp_path / "in.parquet", 'row 1: "Object of type bytes is not JSON', "is no JSON object")
 
 
 def test_inputs_without_any_target_are_refused(refused, tmp_path):

@@ -141,6 +141,19 @@ def test_reasoning_is_a_target_where_the_template_writes_it(folder, built):
     assert said(model, tokens[0], masks[0]) == ["sat<|im_end|>\n", "<think>\nthen\n</think>\n\non<|im_end|>\n"]
 
 
+@pytest.mark.parametrize("call", [CALL, CALL["function"]])
+def test_a_call_of_a_tool_is_found_that_the_template_writes_otherwise_when_it_is_the_last(tmp_path, built, call):
+    """Qwen3 puts empty thinking before a turn without any, but only before the last."""
+    flat = "call.function" if call is CALL else "call"
+    style = STYLES["qwen-3"]
+    model = make_folder(tmp_path / "model", style, template=style.text(False).replace("call.function", flat))
+    chat = [*WITH_TOOLS[:2], {**WITH_TOOLS[2], "content": "", "tool_calls": [call, call]}, *WITH_TOOLS[3:]]
+    tokens, masks = built(model, [{"messages": chat}])
+    assert said(model, tokens[0], masks[0]) == [
+        '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>' * 2 + "<|im_end|>\n",
+        "<think>\n\n</think>\n\nsat on<|im_end|>\n"]
+
+
 QUESTION, ANSWER = {"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat on"}
 EARLIER = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
 

@@ -43,7 +43,15 @@ class ConversationColumns:
 
     def rows(self, part):
         """The bytes of each row of a pyarrow.RecordBatch."""
-        return [json.dumps(row, ensure_ascii=False, default=repr).encode() for row in part.to_pylist()]
+        return [line_of(row).encode() for row in part.to_pylist()]
+
+
+def line_of(row):
+    """The JSON of a row; of one that JSON cannot hold a text that says so, which is no conversation."""
+    try:
+        return json.dumps(row, ensure_ascii=False)
+    except TypeError as error:
+        return json.dumps(str(error))
 
 
 def conversations_of(batch, field):

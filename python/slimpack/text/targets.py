@@ -5,8 +5,8 @@
    there to let the assistant answer, and end where the text of the messages up to it ends. That text is the
    beginning of the whole text.
 3. A template may write a turn otherwise when messages follow, as Qwen3 leaves earlier thinking out. Then the
-   border is looked for behind the content of the message before it: a letter that the text lacks is put at the
-   end of that content, in the whole text and in that of step 2. It must come out as one letter more in both,
+   border is looked for behind the content of the message before it (or behind the function's name in its last
+   call): a letter that the text lacks is put at the end of that content, in the whole text and in that of step 2. It must come out as one letter more in both,
    and what stands behind it in the text of step 2 must stand behind it in the whole text.
 4. What none of these tells is refused.
 """
@@ -108,13 +108,11 @@ class Targets:
     def content_end(self, messages, text, has_prompt, at=-1):
         """Where the content of a message ends in the text of all; None where it does not stand there once, as it
         is."""
-        content = messages[at].get("content")
         letter = next((letter for letter in LETTERS if letter not in text), None)
-        if not content or not content.strip() or letter is None:
-            return None
-        bare = content.rstrip()
         longer = list(messages)
-        longer[at] = {**messages[at], "content": bare + letter + content[len(bare):]}
+        longer[at] = longer[at] if letter is None else with_letter(messages[at], letter)
+        if longer[at] is messages[at]:
+            return None
         found = self.render(longer, add_generation_prompt=has_prompt)
         end = found.find(letter)
         return end if end >= 0 and found == text[:end] + letter + text[end:] else None
@@ -123,6 +121,23 @@ class Targets:
         ways = [remedy] if remedy else [] if self.loss_on == "last" else ["give --loss-on last"]
         return BadDocument(f"{self.conversation.place}: the chat template does not tell which tokens message "
                            f"{turn + 1} ({self.messages[turn]['role']}) has: {why}; {', '.join([*ways, MARKED])}")
+
+
+def with_letter(message, letter):
+    """The message with a letter at the end of its content, or else of the name of the last function it calls. The
+    message itself where it has neither."""
+    content = message.get("content")
+    if content and content.strip():
+        bare = content.rstrip()
+        return {**message, "content": bare + letter + content[len(bare):]}
+    try:
+        *calls, call = message["tool_calls"]
+        if "function" in call:
+            function = {**call["function"], "name": call["function"]["name"] + letter}
+            return {**message, "tool_calls": [*calls, {**call, "function": function}]}
+        return {**message, "tool_calls": [*calls, {**call, "name": call["name"] + letter}]}
+    except (KeyError, TypeError, ValueError):
+        return message
 
 
 def joined(spans):
