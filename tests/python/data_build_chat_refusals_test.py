@@ -7,6 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from chat_data import CHATML, STYLES, Style, make_folder, write_objects
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from slimpack.command_line import one_line
+from slimpack.text.batches import Batch, Position
+from slimpack.text.chat_encoding import ChatEncoder, chat_of
+from slimpack.text.errors import BadDocument
+from slimpack.text.targets import LOSS_ON
+from slimpack.text.tokenizer import read_tokenizer
 from text_data import build, left_in, write_lines
 
 
@@ -121,6 +129,55 @@ def test_a_token_that_a_space_would_be_put_before_is_refused(refused, tmp_path):
     model = make_folder(tmp_path / "model", style)
     refused(write_objects(tmp_path / "in.jsonl", [{"prompt": "the ca", "completion": "t sat"}]), "line 1: ",
             "begins or ends within a token, between 'the ca' and 't sat'", "let a space stand there", model=model)
+
+
+@pytest.mark.parametrize("depth", [100, 300, 600, 990, 100_000])
+@pytest.mark.parametrize("before, behind", [
+    ('{"messages": ', "}"), ('{"messages": [{"role": "user", "content": ', "}]}"),
+    ('{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "more": ', "}]}"),
+    ('{"prompt": "a", "completion": "b", "tools": [{"more": ', "}]}")])
+def test_values_in_each_other_end_with_one_line_or_a_dataset(model, tmp_path, capsys, depth, before, behind):
+    (tmp_path / "in.jsonl").write_text(f"{before}{'[' * depth}{']' * depth}{behind}\n")
+    code = build("--chat", "--from", tmp_path / "in.jsonl", "--tokenizer", model, "--out", tmp_path / "c",
+                 "--processes", 1)
+    told = capsys.readouterr().err
+    assert code == 0 or (code == 2 and told.count("\n") == 1 and "in.jsonl': line 1: " in told), told[:300]
+
+
+KEYS = st.sampled_from(["messages", "prompt", "completion", "tools", "role", "content", "tool_calls", "function", "name",
+                        "arguments", "type", "text", "reasoning_content", "from"])
+TEXTS = st.sampled_from(["user", "assistant", "system", "tool", "text", "", " ", "the cat", "\ud800", "<|im_end|>", "[]"])
+VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+                      lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12)
+MESSAGES = st.lists(st.fixed_dictionaries({"role": TEXTS, "content": TEXTS | VALUES}, optional={
+    "tool_calls": VALUES, "reasoning_content": VALUES, "name": VALUES}), max_size=5)
+
+
+@pytest.fixture(scope="module", name="encoders")
+def fixture_encoders(tmp_path_factory):
+    """One for each style, with and without marks."""
+    made = []
+    for name, style in STYLES.items():
+        for marks in (False, True):
+            folder = make_folder(tmp_path_factory.mktemp(name), style, marks)
+            tokenizer = read_tokenizer(folder, append=False)
+            chat = chat_of(tokenizer, folder, None)
+            made += [ChatEncoder(tokenizer, chat, loss_on, "messages") for loss_on in LOSS_ON]
+    return made
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(line=VALUES | st.fixed_dictionaries({"messages": MESSAGES}, optional={"tools": VALUES})
+       | st.fixed_dictionaries({"prompt": TEXTS | MESSAGES, "completion": TEXTS | MESSAGES}), which=st.integers(0, 35))
+def test_any_line_becomes_tokens_with_a_mask_or_one_line(encoders, line, which):
+    batch = Batch("jsonl", [json.dumps(line).encode()], ["in.jsonl"], 1, Position(), 0)
+    try:
+        encoded = encoders[which].encode(batch)
+    except BadDocument as error:
+        assert str(error).startswith("'in.jsonl': line 1: ") and "\n" not in one_line(str(error))
+        return
+    assert len(encoded.tokens) == 2 * len(encoded.mask) and encoded.targets <= sum(encoded.mask)
+    assert encoded.documents + encoded.findings.empty == 1
 
 
 def test_rows_are_placed(refused, tmp_path):

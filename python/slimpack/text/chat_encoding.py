@@ -84,6 +84,9 @@ class ChatEncoder(Encoder):
             return targets.text, targets.spans()
         except BadDocument:
             raise
+        except RecursionError as error:
+            raise BadDocument(f"{conversation.place}: values lie in each other too deeply for a chat template; mend or "
+                              "remove the line") from error
         except InvalidInput as error:
             raise BadDocument(f"{conversation.place}: {error}") from error
 
