@@ -187,6 +187,8 @@ void add_build(CLI::App& data) {
       "  --train-tokenizer SIZE      train one of so many tokens on the documents first\n"
       "  --format, --field NAME      what the inputs are, and the field that holds the text\n"
       "  --append-eod, --eod-token   whether documents end with a token, and which\n"
+      "  --chat, --chat-template, --loss-on\n"
+      "                              documents are conversations; what the loss counts\n"
       "  --processes N, --restart    how to run\n"
       "and 'slimpack data build --tokenizer FILE --help' explains them.\n\n"
       "Example, from all Python sources of a folder:\n"
@@ -248,7 +250,10 @@ void add_inspect(CLI::App& data) {
                    "Write the same numbers to FILE as JSON; - = to the standard output, and the "
                    "tables to the standard error")
       ->type_name("FILE");
-  inspect_app->footer("Example:\n  slimpack data inspect corpus --json corpus-lengths.json");
+  inspect_app->footer(
+      "With --show N and --tokenizer FILE the first N documents are printed as text, and what the "
+      "loss counts is marked in it.\n\n"
+      "Example:\n  slimpack data inspect corpus --json corpus-lengths.json");
   inspect_app->callback([inspect_app] {
     const auto given = [&](const char* option) {
       return inspect_app->count(option) > 0 ? text_of(inspect_app, option) : std::string();

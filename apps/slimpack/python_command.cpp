@@ -17,11 +17,12 @@
 namespace slimpack {
 namespace {
 
-/// Whether the words are a 'data build' with a tokenizer.
-bool builds_with_tokenizer(const std::vector<std::string_view>& words) {
-  if (words.size() < 3 || words[0] != "data" || words[1] != "build") return false;
-  return std::ranges::any_of(words, [](std::string_view word) {
-    return word.starts_with("--tokenizer") || word.starts_with("--train-tokenizer");
+/// Whether the words are this command of 'data' with one of the options, which begin so.
+bool is_data_command(const std::vector<std::string_view>& words, std::string_view command,
+                     const std::vector<std::string_view>& options) {
+  if (words.size() < 3 || words[0] != "data" || words[1] != command) return false;
+  return std::ranges::any_of(words, [&](std::string_view word) {
+    return std::ranges::any_of(options, [&](auto option) { return word.starts_with(option); });
   });
 }
 
@@ -48,7 +49,9 @@ void add_python_commands(CLI::App& app) {
 
 std::optional<PythonCommand> python_command(int argc, char** argv) {
   const std::vector<std::string_view> words(argv + std::min(argc, 1), argv + argc);
-  if (builds_with_tokenizer(words)) return PythonCommand{"slimpack.data_build", 3};
+  if (is_data_command(words, "build", {"--tokenizer", "--train-tokenizer", "--chat"}))
+    return PythonCommand{"slimpack.data_build", 3};
+  if (is_data_command(words, "inspect", {"--show"})) return PythonCommand{"slimpack.data_show", 3};
   if (!words.empty() && words[0] == "draft") return PythonCommand{"slimpack.draft.__main__", 2};
   if (!words.empty() && words[0] == "generate")
     return PythonCommand{"slimpack.generation.command", 2};

@@ -1,5 +1,5 @@
 // Commands that the Python package does, because their libraries are Python's: 'data build' with a
-// tokenizer, 'draft' and 'generate'.
+// tokenizer, 'data inspect --show', 'draft' and 'generate'.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -6,110 +6,38 @@ several processes. Documents keep the order of the inputs: files as they are nam
 Tokens are stored as uint16 when the vocabulary is below 65,500, else as int32. A document without
 text is left out and counted.
 
+With --chat each document is a conversation, and PREFIX.mask.bin and PREFIX.mask.idx say which of its tokens
+the loss counts.
+
 A build that was killed goes on when the same command is given again. What it has so far is in
 PREFIX.partial; the dataset appears under its name when it is complete.
 """
 
-import argparse
 import contextlib
 import itertools
 import os
 import sys
+from functools import partial
 
 from slimpack.command_line import end, exit_code
-from slimpack.one_line_parser import OneLineParser, whole_number
+from slimpack.text.build_options import parse
+from slimpack.text.chat_encoding import ChatEncoder, chat_of, identity
+from slimpack.text.conversations import ConversationColumns
 from slimpack.text.documents import documents_of, read_batches
-from slimpack.text.encoding import stored_type
-from slimpack.text.errors import BadDocument, BadInput, require_text, shown
+from slimpack.text.encoding import Encoder, stored_type
+from slimpack.text.errors import BadDocument, BadInput, shown
 from slimpack.text.inputs import EXCLUDED_FOLDERS, find_inputs
-from slimpack.text.partial import Outputs, Partial
+from slimpack.text.outputs import Outputs
+from slimpack.text.parquet import TextColumn
+from slimpack.text.partial import Partial
 from slimpack.text.progress import Progress, counted
-from slimpack.text.tokenizer import (END_OF_TEXT, MIN_TRAINED, described, import_tokenizers, load,
-                                     read_tokenizer, train)
+from slimpack.text.tokenizer import END_OF_TEXT, described, import_tokenizers, load, read_tokenizer, train
 from slimpack.text.workers import encode_in_order
 
-EPILOG = """examples:
-  # Parquet files of a Hugging Face dataset, with the tokenizer of the model to train
-  {prog} --from fineweb/ --glob '*.parquet' \\
-    --tokenizer Qwen3-0.6B/tokenizer.json --out corpus
-  # JSON lines whose documents are in the field "content"
-  {prog} --from part-*.jsonl.gz --field content \\
-    --tokenizer tokenizer.json --out corpus
-  # A tokenizer of its own for the Python sources of a folder: corpus-tokenizer.json
-  {prog} --from ~/src --glob '*.py' --train-tokenizer 8192 --out corpus
-
-Then: slimpack data inspect corpus
-"""
 NAMED_SKIPS = 5
-MAX_TRAINED = 1 << 24  # tokens: no text has so many pieces that come often
 
 
-def prefix(text):
-    if not os.path.basename(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is a folder; give the beginning of the files' "
-                                         f"names in it, such as '{os.path.join(text, 'corpus')}'")
-    return text
-
-
-def make_parser(prog):
-    parser = OneLineParser(prog=prog, description=__doc__, epilog=EPILOG.format(prog=prog))
-    of_input = parser.add_argument_group("what to read")
-    of_input.add_argument("--from", dest="sources", nargs="+", action="extend", required=True,
-                          metavar="PATH", help="files, and folders with all folders below them")
-    of_input.add_argument("--glob", default="*", metavar="PATTERN",
-                          help="pattern of the file names to take from folders (default: all)")
-    of_input.add_argument("--exclude-folder", dest="excluded", action="append", metavar="PATTERN",
-                          help="names of folders not to enter; may be given several times "
-                          f"(default: {' '.join(EXCLUDED_FOLDERS)})")
-    of_input.add_argument("--format", choices=["auto", "text", "jsonl", "parquet"], default="auto",
-                          help="of all inputs; auto goes by the names: .jsonl and .ndjson, which "
-                          "may be .gz, and .parquet; all others are text")
-    of_input.add_argument("--field", default="text", metavar="NAME",
-                          help="field of JSON lines, or column of Parquet, that holds the document "
-                          "(default: text)")
-    tokens = parser.add_argument_group("how to make tokens of it")
-    which = tokens.add_mutually_exclusive_group(required=True)
-    which.add_argument("--tokenizer", metavar="FILE",
-                       help="tokenizer.json of a Hugging Face model, or the model's folder. Its "
-                       "own special tokens are added (such as one that begins a text); nothing is "
-                       "cut or padded")
-    size = whole_number(MIN_TRAINED, MAX_TRAINED, "size of a vocabulary")
-    which.add_argument("--train-tokenizer", type=size, metavar="VOCAB",
-                       help=f"first train a byte-level BPE of so many tokens ({MIN_TRAINED}, all bytes "
-                       f"and the end of a document, to {MAX_TRAINED}) on the inputs, written "
-                       "to PREFIX-tokenizer.json. It reads them all: for a large corpus train on a "
-                       "part of it, then give --tokenizer")
-    tokens.add_argument("--append-eod", action=argparse.BooleanOptionalAction,
-                        help="end every document with the tokenizer's end of text (default: if it "
-                        "is known: the eos_token of the files beside FILE, or else a usual name "
-                        f"such as {END_OF_TEXT})")
-    tokens.add_argument("--eod-token", metavar="TOKEN", help="the token that ends a document")
-    how = parser.add_argument_group("how to run")
-    how.add_argument("--out", type=prefix, required=True, metavar="PREFIX",
-                     help="writes PREFIX.bin (tokens) and PREFIX.idx (documents)")
-    cores = len(os.sched_getaffinity(0))
-    how.add_argument("--processes", type=whole_number(1, 1024, "number of processes"), default=cores,
-                     metavar="N",
-                     help=f"processes that make tokens (default: one for each core, here {cores}); "
-                     "the dataset is the same for any number")
-    how.add_argument("--restart", action="store_true",
-                     help="begin anew where an earlier build of PREFIX was stopped")
-    return parser
-
-
-def parse(argv, prog):
-    parser = make_parser(prog)
-    options = parser.parse_args(argv)
-    for name in ("field", "eod_token"):
-        if (given := getattr(options, name)) is not None:
-            require_text(f"--{name.replace('_', '-')}", given)
-    if options.append_eod is False and options.eod_token is not None:
-        parser.error("--eod-token names the end of documents, --no-append-eod wants none; leave "
-                     "one away")
-    return options
-
-
-def kept_options(options, tokenizer):
+def kept_options(options, tokenizer, chat):
     """Everything that the tokens depend on, under the names of the command line."""
     if tokenizer:
         source = {"--tokenizer": tokenizer.checksum, "--train-tokenizer": None}
@@ -117,7 +45,9 @@ def kept_options(options, tokenizer):
     else:
         source = {"--tokenizer": None, "--train-tokenizer": options.train_tokenizer}
         end = None if options.append_eod is False else options.eod_token or END_OF_TEXT
-    return {**source, "--format": options.format, "--field": options.field, "--eod-token": end,
+    of_chat = identity(chat) if chat else {}
+    return {**source, **of_chat, "--loss-on": options.loss_on, "--format": options.format,
+            "--field": options.field, "--eod-token": end,
             "the version of tokenizers": import_tokenizers().__version__}
 
 
@@ -136,9 +66,21 @@ class Build:
         if options.tokenizer is not None:
             self.tokenizer = read_tokenizer(options.tokenizer, options.eod_token,
                                             options.append_eod)
-        kept = kept_options(options, self.tokenizer)
-        self.partial = Partial(outputs, self.inputs, kept, options.restart)
+        self.chat, self.column, self.noun = None, TextColumn(options.field), "document"
+        if options.chat:
+            self.require_objects()
+            self.chat = chat_of(self.tokenizer, options.tokenizer, options.chat_template)
+            self.column, self.noun = ConversationColumns(options.field), "conversation"
+        kept = kept_options(options, self.tokenizer, self.chat)
+        self.partial = Partial(outputs, self.inputs, kept, options.restart, has_mask=options.chat)
         self.end = kept["--eod-token"]
+
+    def require_objects(self):
+        """Refuses inputs that hold no conversations."""
+        for source in self.inputs:
+            if source.format == "text":
+                raise BadInput(f"'{shown(source.path)}' holds text by its name, and --chat reads JSON lines and "
+                               "Parquet; leave it out (--glob), or give --format")
 
     def run(self):
         with contextlib.closing(self.partial):
@@ -152,16 +94,30 @@ class Build:
                 self.tokenizer = self.own_tokenizer()
             self.partial.open(stored_type(self.tokenizer.vocabulary))
             if state.documents > 0:
-                print(f"going on after {counted(state.documents)}", file=sys.stderr)
+                print(f"going on after {counted(state.documents, self.noun)}", file=sys.stderr)
             if state.stage == "encoding":
                 self.encode()
             if state.documents == 0:
-                raise BadDocument(f"none of the {len(self.inputs):,} inputs has a document with "
-                                  f"text ({state.findings.empty:,} are empty); give other inputs")
+                raise BadDocument(self.nothing())
         except BadDocument:
             self.partial.discard()
             raise
         self.partial.finish()
+
+    def nothing(self):
+        """The words about inputs of which nothing is left."""
+        inputs, empty = len(self.inputs), self.partial.state.findings.empty
+        if self.chat:
+            return (f"none of the {inputs:,} inputs has a conversation with targets ({empty:,} have none); give "
+                    "other inputs, or another --loss-on")
+        return f"none of the {inputs:,} inputs has a document with text ({empty:,} are empty); give other inputs"
+
+    def make_encoder(self):
+        """A callable that makes the encoder of a process."""
+        field = self.options.field
+        if self.chat:
+            return partial(ChatEncoder, self.tokenizer, self.chat, self.options.loss_on, field)
+        return partial(Encoder, self.tokenizer, field)
 
     def own_tokenizer(self):
         text = self.partial.trained_tokenizer()
@@ -178,7 +134,7 @@ class Build:
 
     def texts(self, progress):
         documents = 0
-        for batch in read_batches(self.inputs, self.options.field):
+        for batch in read_batches(self.inputs, self.column):
             texts = [text for _, text in documents_of(batch, self.options.field)]
             yield from texts
             documents += len(texts)
@@ -188,9 +144,8 @@ class Build:
     def encode(self):
         """Tokens of what is left of the inputs. Whatever ends it, what is done is noted."""
         state = self.partial.state
-        batches = read_batches(self.inputs, self.options.field, state.position)
-        encoded = encode_in_order(batches, self.tokenizer, self.options.field,
-                                  self.options.processes)
+        batches = read_batches(self.inputs, self.column, state.position)
+        encoded = encode_in_order(batches, self.make_encoder(), self.options.processes)
         try:
             with self.progress("tokenizing", state.read) as progress, contextlib.closing(encoded):
                 for batch in encoded:
@@ -227,21 +182,36 @@ class Build:
         if len(self.left_out) > NAMED_SKIPS:
             print(f"skipped {len(self.left_out) - NAMED_SKIPS} more", file=sys.stderr)
         out = shown(self.options.out)
-        print(f"{out}.bin and {os.path.basename(out)}.idx: {counted(state.documents)}, "
+        print(f"{out}.bin and {os.path.basename(out)}.idx: {counted(state.documents, self.noun)}, "
               f"{counted(state.tokens, 'token')} ({stored_type(tokenizer.vocabulary).name})")
         if self.options.train_tokenizer is not None:
             print(f"{out}-tokenizer.json: trained on these documents")
         print(f"vocabulary: {tokenizer.vocabulary:,}; a model's vocab_size is at least that")
-        self.report_end()
+        if self.chat:
+            self.report_targets(out)
+        else:
+            self.report_end()
         if tokenizer.has_dropout:
             print("the tokenizer's dropout is left out, so that a text has the same tokens always")
         if found.empty:
-            print(f"{counted(found.empty, 'document')} without text left out, the first: {found.first_empty}")
+            what = "targets" if self.chat else "text"
+            print(f"{counted(found.empty, self.noun)} without {what} left out, the first: {found.first_empty}")
         if found.lossy:
-            print(f"{counted(found.lost_characters, 'character')} in {counted(found.lossy, 'document')} "
+            print(f"{counted(found.lost_characters, 'character')} in {counted(found.lossy, self.noun)} "
                   f"have no token and are lost, the first in {found.first_lossy}; a tokenizer with tokens "
                   "for bytes keeps them")
-        print(f"next: slimpack data inspect {out}")
+        show = f" --show 3 --tokenizer {shown(self.options.tokenizer)}" if self.chat else ""
+        print(f"next: slimpack data inspect {out}{show}")
+
+    def report_targets(self, out):
+        state = self.partial.state
+        print(f"{out}.mask.bin and {os.path.basename(out)}.mask.idx: {state.targets / state.tokens:.1%} of the "
+              f"tokens are targets ({state.targets:,})")
+        by = "its marks say" if self.chat.has_generation() else "the texts of the first messages say"
+        print(f"chat template of '{shown(self.chat.folder)}': {by} where the assistant's turns begin and end")
+        if (found := state.findings).cut:
+            print(f"{counted(found.cut, self.noun)} with a turn that begins or ends within a token, the first: "
+                  f"{found.first_cut}; the text is cut there, so that the prompt's tokens are those of generation")
 
     def report_end(self):
         tokenizer, ended = self.tokenizer, self.partial.state.findings.ended
@@ -257,7 +227,7 @@ class Build:
 def main(argv=None, prog="slimpack data build"):
     """Builds a dataset as the arguments say. The exit code: 0, 1 for a build that failed on good
     input, 2 for bad input, 130 for Ctrl-C."""
-    options = parse(argv, prog)
+    options = parse(argv, prog, __doc__)
 
     def work():
         build = Build(options)

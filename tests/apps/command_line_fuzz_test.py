@@ -51,10 +51,14 @@ CONVERT = (["convert", "HEAD", "--out", "OUT"], {})
 BUILD = {"--glob": "*", "--exclude-folder": "x", "--format": "auto", "--field": "text", "--append-eod": None,
          "--eod-token": "<e>", "--restart": None}
 NEEDED = ["--from", "TEXTS", "--out", "OUT", "--processes", "1"]
+CHATS = (["--chat", "--from", "CHATS", "--out", "OUT", "--processes", "1", "--tokenizer", "TOKENIZER",
+          "--chat-template", "TEMPLATE"], {"--loss-on": "last", "--field": "messages", **BUILD})
 PYTHON = {
     "generate": [GENERATE, GENERATE, GUESSES, CHAT, FILE],
     "draft": [ANSWERS, ANSWERS_OF_TEXT, TRAIN_HEAD, CONVERT],
-    "build": [([*NEEDED, "--tokenizer", "TOKENIZER"], BUILD), ([*NEEDED, "--train-tokenizer", "300"], BUILD)],
+    "build": [([*NEEDED, "--tokenizer", "TOKENIZER"], BUILD), ([*NEEDED, "--train-tokenizer", "300"], BUILD),
+              CHATS],
+    "show": [(["CORPUS", "--show", "2", "--tokenizer", "TOKENIZER"], {})],
     "tensorboard": [(["METRICS"], {})],
     "worker": [(["RUN", "--set", "output.dir=OUT"], {
         "--set": "train.steps=1", "--against": "packed", "--resume": "auto", "--init": "MODEL"})],
@@ -73,7 +77,8 @@ COMPILED = [
         "--set": "train.steps=1", "--clock": "virtual", "--resume": "auto", "--init": "MODEL"}),
     (["validate", "RUN", "--steps", "1", "--repetitions", "1"], {"--max-error": "1", "--json": "OUT"}),
 ]
-STARTS = {"generate": ["generate"], "draft": ["draft"], "build": ["data", "build"], None: []}
+STARTS = {"generate": ["generate"], "draft": ["draft"], "build": ["data", "build"], "show": ["data", "inspect"],
+          None: []}
 
 
 @pytest.fixture(scope="module", name="places")
@@ -94,6 +99,8 @@ def fixture_places(workspace):
         {"<u>": len(vocabulary), **vocabulary}, unk_token="<u>"))
     tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "prompts.jsonl").write_text('{"prompt": "abc"}\n{"prompt": "\\ud800"}\n')
+    (folder / "chats.jsonl").write_text('{"prompt": "a b", "completion": " c"}\n')
+    (folder / "chat.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     (folder / "lengths.txt").write_text("5\n40\n300\n")
     assert run("plan", workspace.config("planned"), "--out", folder / "plan.json").returncode == 0
     (folder / "prompt.txt").write_text("abc")
@@ -101,6 +108,7 @@ def fixture_places(workspace):
     (folder / "metrics" / "metrics.jsonl").write_text(
         '{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 1e400, "n": %s}\n' % ("9" * 400))
     return {"MODEL": folder / "model", "HEAD": folder / "head", "TOKENIZER": folder / "tokenizer.json",
+            "CHATS": folder / "chats.jsonl", "TEMPLATE": folder / "chat.jinja",
             "PROMPTS": folder / "prompts.jsonl", "LENGTHS": folder / "lengths.txt",
             "TEXT": folder / "prompt.txt", "TEXTS": folder / "text", "CORPUS": folder / "corpus",
             "METRICS": folder / "metrics", "RUN": workspace.config("fuzz"), "PLAN": folder / "plan.json"}
@@ -128,7 +136,8 @@ def a_mistake(r, words):
 def random_case(seed, places, out):
     """(command, words, encoding, stdout). command: of PYTHON, or None: it is compiled."""
     r = random.Random(seed)
-    command = r.choice([None, None, "generate", "generate", "draft", "draft", "build", "tensorboard", "worker"])
+    command = r.choice([None, None, "generate", "generate", "draft", "draft", "build", "build", "show", "tensorboard",
+                        "worker"])
     needed, options = r.choice(COMPILED if command is None else PYTHON[command])
     words = [r.choice(PROMPTS) if word == "PROMPT" else word for word in needed]
     for name, value in r.sample(sorted(options.items(), key=str), min(len(options), r.randrange(4))):

@@ -10,7 +10,8 @@ import pytest
 from program import BUILD, SLIMPACK
 
 COMMANDS = [["generate", "MODEL", "a"], ["draft", "convert", "HEAD", "--out", "OUT"],
-            ["data", "build", "--from", "IN", "--tokenizer", "TOKENIZER", "--out", "OUT"]]
+            ["data", "build", "--from", "IN", "--tokenizer", "TOKENIZER", "--out", "OUT"],
+            ["data", "build", "--chat=x"], ["data", "inspect", "CHATS", "--show", "1", "--tokenizer", "TOKENIZER"]]
 
 
 def run(*arguments, program=SLIMPACK, cwd=None, **environment):

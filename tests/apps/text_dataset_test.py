@@ -46,6 +46,33 @@ def test_sources_become_a_tokenizer_and_a_dataset_and_train(workspace):
     assert len(metrics(workspace.folder / "of-sources")) == 2
 
 
+CHAT_TEMPLATE = """{% for m in messages %}{{ m.role + '\\n' }}{% if m.role == 'assistant' %}{% generation %}
+{{- m.content + '<|endoftext|>' }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{% endfor %}"""
+
+
+def test_conversations_become_a_dataset_with_a_mask_and_train(workspace):
+    folder = workspace.folder
+    chats = [{"messages": [{"role": "user", "content": f"say {n} " * n}, {"role": "assistant", "content": f"{n}"}]}
+             for n in range(1, 40)]
+    (folder / "chats.jsonl").write_text("".join(json.dumps(chat) + "\n" for chat in chats))
+    (folder / "chat.jinja").write_text(CHAT_TEMPLATE)
+    build("--from", folder / "chats.jsonl", "--format", "text", "--train-tokenizer", 300, "--out", folder / "words")
+    chosen = ["--tokenizer", folder / "words-tokenizer.json"]
+    done = run("data", "build", "--chat", "--from", folder / "chats.jsonl", *chosen, "--chat-template",
+               folder / "chat.jinja", "--out", folder / "chats")
+    assert done.returncode == 0, done.stderr
+    share = re.search(r"([\d.]+)% of the tokens are targets \(([\d,]+)\)", done.stdout)
+    done = run("data", "inspect", folder / "chats")
+    assert f"The mask makes {share[1]}% of the tokens targets ({share[2]}); every document has some." \
+        in " ".join(done.stdout.split())
+    done = run("data", "inspect", folder / "chats", "--show", 2, *chosen)
+    assert "assistant\n⟦2<|endoftext|>⟧\n" in done.stdout, done.stderr
+    done = run("train", workspace.config("of-chats", vocab_size=300),
+               *settings([f"data.prefix={folder / 'chats'}", "data.step_tokens=500", "train.steps=2"]))
+    assert done.returncode == 0, done.stderr
+    assert len(metrics(folder / "of-chats")) == 2
+
+
 def test_help_names_every_option_of_a_build_with_a_tokenizer():
     options = set(re.findall(r"^  (--[\w-]+)", build("--help"), re.MULTILINE))
     assert {"--tokenizer", "--train-tokenizer", "--field"} <= options

@@ -141,3 +141,14 @@ def test_the_tutorial_runs_and_prints_what_it_shows(tmp_path):
     require_in_order(outputs(text), run(code, folder))
     assert (folder / "run" / "checkpoints" / "step-00000004" / "tokenizer.json").exists()
     assert len((folder / "run" / "metrics.jsonl").read_text().splitlines()) == 4
+
+
+def test_the_example_of_conversations_runs_and_prints_what_is_shown(tmp_path):
+    text = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    blocks = BLOCK.findall(text.partition("### A complete example")[2].partition("\n## ")[0])
+    for _, title, block in blocks:
+        if title:
+            (tmp_path / title).write_text(block)
+    code = "".join(SHELL.format(code=block) for language, _, block in blocks if language == "sh")
+    require_in_order([line for language, _, block in blocks if language == "text" for line in lines(block)],
+                     run(code, tmp_path))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from processes import PATIENCE, environment
-from slimpack.text import documents
+from slimpack.text import batches, documents
 from text_data import build, command, left_in, read_megatron, run, word_level, write_lines
 from tokenizers import Tokenizer, models
 from tokenizers.processors import TemplateProcessing
@@ -59,7 +59,7 @@ def test_a_bad_line_of_json_is_placed(refused, tmp_path, line, parts, name):
 
 
 def test_lines_are_counted_over_batches(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "BATCH_BYTES", 50)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 50)
     (tmp_path / "in.jsonl").write_bytes(GOOD * 99 + b"7\n")
     refused(tmp_path / "in.jsonl", "line 100: 7 is no JSON object")
 
@@ -119,7 +119,7 @@ def test_inputs_without_a_document_are_refused(refused, tmp_path):
 
 
 def test_a_document_beyond_the_limit_is_refused(refused, tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "BATCH_BYTES", 100)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 100)
     monkeypatch.setattr(documents, "MAX_DOCUMENT_BYTES", 1000)
     text = b'{"text": "%s"}' % (b"a" * (1000 - 12))
     (tmp_path / "in.jsonl").write_bytes(GOOD * 7 + text + b"\n")

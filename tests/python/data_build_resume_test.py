@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from processes import PATIENCE
-from slimpack.text import documents, partial, workers
+from slimpack.text import batches, partial, workers
 from text_data import (build, command, environment, files_of, left_in, read_megatron, run,
                        write_lines)
 
@@ -105,12 +105,12 @@ def stop_at_note(monkeypatch, count):
 def test_a_build_stopped_after_any_batch_goes_on_to_the_same_bytes(
         corpus, tokenizer, whole, tmp_path, monkeypatch, seed):
     """Twice in a row, of some forty; what the files hold beyond the note is cut off."""
-    monkeypatch.setattr(documents, "BATCH_BYTES", 150_000)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 150_000)
     arguments = ["--from", corpus, "--tokenizer", tokenizer, "--out", tmp_path / "c",
                  "--processes", 1]
-    for batches in (seed * 5 % 37 + 1, seed % 3 + 1):
+    for stop_after in (seed * 5 % 37 + 1, seed % 3 + 1):
         with monkeypatch.context() as patch:
-            stop_at_note(patch, batches)
+            stop_at_note(patch, stop_after)
             try:
                 assert build(*arguments) == 0
             except Killed:
@@ -263,7 +263,7 @@ WORKERS = """
 from slimpack.text.workers import Worker
 
 if __name__ == "__main__":
-    for worker in [Worker("none", "text") for _ in range(2)]:
+    for worker in [Worker(dict) for _ in range(2)]:
         with open(f"/proc/{worker.process.pid}/status") as status:
             print(*(line for line in status if line.startswith("SigBlk")))
         worker.stop()

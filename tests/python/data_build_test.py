@@ -108,7 +108,7 @@ def test_inputs_keep_their_order_and_folders_are_sorted_by_path(tokenizer, tmp_p
 
 @pytest.mark.parametrize("kind", ["text", "parquet"])
 def test_batches_of_few_documents_lose_none(tokenizer, tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("slimpack.text.documents.BATCH_DOCUMENTS", 2)
+    monkeypatch.setattr("slimpack.text.batches.BATCH_DOCUMENTS", 2)
     source = write_inputs(tmp_path, TEXTS, kind)
     assert build("--from", source, "--tokenizer", tokenizer, "--out", tmp_path / "c",
                  "--processes", 1) == 0

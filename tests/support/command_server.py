@@ -16,7 +16,7 @@ import traceback
 from dataclasses import dataclass, field
 
 MODULES = {"draft": "slimpack.draft.__main__", "generate": "slimpack.generation.command",
-           "build": "slimpack.data_build", "tensorboard": "slimpack.tensorboard",
+           "build": "slimpack.data_build", "show": "slimpack.data_show", "tensorboard": "slimpack.tensorboard",
            "worker": "slimpack.worker"}
 PATIENCE = 120  # seconds: a hang, on any machine
 

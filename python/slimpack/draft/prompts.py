@@ -7,8 +7,8 @@ from pathlib import Path
 from slimpack import IndexedDataset, InvalidInput
 from slimpack.generation.chat import Chat
 from slimpack.generation.texts import BYTE_VOCABULARY, require_fitting, text_of
-from slimpack.text.documents import decoded, lines_in, require_line, shortened, value_of
-from slimpack.text.errors import shown
+from slimpack.text.documents import decoded, lines_in, require_line, value_of
+from slimpack.text.errors import shortened, shown
 from slimpack.text.inputs import UNCLEAR_ENDINGS, ending_format, is_object
 from slimpack.text.special_tokens import read_object
 

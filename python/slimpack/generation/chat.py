@@ -5,10 +5,11 @@ in tokenizer_config.json. It runs in a sandbox and sees what transformers lets i
 that of transformers, byte by byte. Whatever renders messages does it here.
 """
 
+import contextlib
 from collections.abc import Mapping
 
 from slimpack._planner import InvalidInput
-from slimpack.generation.chat_environment import compiled
+from slimpack.generation.chat_environment import compiled, has_generation
 from slimpack.text.errors import reading, shown
 from slimpack.text.special_tokens import read_object
 
@@ -21,11 +22,15 @@ class Chat:
     """The chat templates of a model. False where it has none.
 
     folder: the model's. texts: how it reads text; the templates in its tokenizer's folder go first.
+    template_file: a Jinja program in place of all these.
     """
 
-    def __init__(self, folder, texts):
-        self.folder, self.texts = texts.folder, texts
-        self.templates = templates_of(texts.folder)
+    def __init__(self, folder, texts, template_file=None):
+        self.texts = texts
+        if template_file is not None:
+            self.folder, self.templates = template_file, {"default": read_template(template_file)}
+            return
+        self.folder, self.templates = texts.folder, templates_of(texts.folder)
         if not self.templates and texts.folder != folder:
             self.folder, self.templates = folder, templates_of(folder)
 
@@ -41,13 +46,23 @@ class Chat:
         variables: by name, what else the template sees, such as {"enable_thinking": False}.
         Raises InvalidInput for what is no list of messages, and where the template fails or refuses it.
         """
-        chosen = self.chosen(template, tools)
         given = {"messages": messages_of(messages), "tools": plain(tools, "tools"),
                  "documents": plain(documents, "documents"),
                  "add_generation_prompt": add_generation_prompt,
                  **self.texts.special_tokens, **plain(variables or {}, "variables")}
+        with self.told():
+            return compiled(self.chosen(template, tools)).render(given)
+
+    def has_generation(self, tools=None):
+        """Whether the template for these tools marks what an assistant said."""
+        with self.told():
+            return has_generation(self.chosen(None, tools))
+
+    @contextlib.contextmanager
+    def told(self):
+        """Tells a failing template in one line."""
         try:
-            return compiled(chosen).render(given)
+            yield
         except InvalidInput:
             raise
         except Exception as error:  # a template is a program, and may fail in any way
@@ -58,12 +73,16 @@ class Chat:
     def tokens(self, messages, **settings):
         """The tokens of that text. Settings as in text."""
         text = self.text(messages, **settings)
+        self.require_known(text)
+        return self.texts.encode(text, special=False)
+
+    def require_known(self, text):
+        """Raises InvalidInput where the template has written a special token that the tokenizer lacks."""
         for name, token in self.texts.lacking.items():
             if token in text:
                 raise InvalidInput(f"the chat template writes the {name} '{token}', which the tokenizer "
                                    "lacks; mend the name in tokenizer_config.json, or give the model's "
                                    "own --tokenizer")
-        return self.texts.encode(text, special=False)
 
     def chosen(self, template, tools):
         """The text of the template that is asked for."""

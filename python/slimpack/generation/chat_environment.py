@@ -7,6 +7,9 @@ from functools import cache, lru_cache
 
 from slimpack._planner import InvalidInput
 
+# The variable with the two texts to put around what stands in {% generation %}. No template can name it.
+MARKS = "generation marks"
+
 
 def refuse(message):
     reason = " ".join(str(message).split())
@@ -39,6 +42,14 @@ def compiled(template):
     return environment().from_string(template)
 
 
+@lru_cache(maxsize=8)
+def has_generation(template):
+    """Whether a template marks what an assistant said. Raises as compiled does."""
+    compiled(template)
+    from jinja2 import nodes
+    return environment().parse(template).find(nodes.ExtensionAttribute) is not None
+
+
 @cache
 def environment():
     """Raises InvalidInput without jinja2."""
@@ -53,17 +64,20 @@ def environment():
             from error
 
     class Generation(Extension):
-        """{% generation %} … {% endgeneration %} marks what an assistant said, and changes no text."""
+        """{% generation %} … {% endgeneration %} marks what an assistant said, and changes no text but by
+        MARKS."""
 
         tags = {"generation"}
 
         def parse(self, parser):
             line = next(parser.stream).lineno
             body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-            return nodes.CallBlock(self.call_method("inside"), [], [], body).set_lineno(line)
+            call = self.call_method("inside", [nodes.ContextReference()])
+            return nodes.CallBlock(call, [], [], body).set_lineno(line)
 
-        def inside(self, caller):
-            return caller()
+        def inside(self, context, caller):
+            begin, end = context.get(MARKS) or ("", "")
+            return f"{begin}{caller()}{end}"
 
     class TemplateNamespace(Namespace):
         """Has no names that begin with an underscore, which lead to Python's own."""

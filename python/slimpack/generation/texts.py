@@ -66,8 +66,7 @@ class TokenizerText:
                                                                          read.lacking)
         self.folder = path if path.is_dir() else path.parent
         self.special_tokens = read.special.texts()
-        self.lacking = {name: text for name, text in self.special_tokens.items()
-                        if text in read.lacking or text not in ids}
+        self.lacking = read.special.without_id(ids, read.lacking)
         self.end_tokens = end_tokens or (() if end is None else (ids[end],))
         self.usual_end = end if is_usual else None
         self.special_ids = {token.content: id for id, token in

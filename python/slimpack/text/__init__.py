@@ -4,5 +4,7 @@
 inputs (which files), documents (what they hold), tokenizer (text to ids), special_tokens and
 tokenizer_classes (what the files beside it declare), losses (text without tokens), encoding (batches of
 documents to tokens), workers (encoding in processes), partial (a build under way, on disk),
-index (Megatron's .idx) and progress (the line on the terminal).
+index (Megatron's .idx) and progress (the line on the terminal). build_options are the command's. Of
+conversations there are also conversations (their messages), targets (the part of their text that the loss
+counts) and chat_encoding (both to tokens and masks).
 """

@@ -3,41 +3,18 @@ batches of bytes; it runs in one process and knows where it is. The second finds
 batch; it runs in many processes and knows only the batch."""
 
 import gzip
-import itertools
 import json
 import zlib
-from dataclasses import dataclass
 
-from slimpack.text.errors import BadDocument, BadInput, cannot_read, reading, require_text, shown
+from slimpack.text import batches
+from slimpack.text.batches import Batch, Position
+from slimpack.text.errors import (BadDocument, BadInput, cannot_read, listed, reading, require_text, shortened,
+                                  shown)
 from slimpack.text.inputs import BOM, GZIP, is_compressed
+from slimpack.text.parquet import read_parquet
 
-BATCH_BYTES = 1 << 20
-BATCH_DOCUMENTS = 4096  # at most, of text files and of Parquet
 MAX_DOCUMENT_BYTES = 1 << 30
-PARQUET_ROWS = 256  # decoded at once
 NEWLINE = b"\n"
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where reading goes on: in a text file always 0, in JSON lines the byte of the uncompressed
-    file, in Parquet the row. `line` counts the lines before."""
-
-    input: int = 0
-    offset: int = 0
-    line: int = 0
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Whole documents of one format."""
-
-    format: str
-    data: list  # text and Parquet: the bytes of each document, None for null; JSON lines: one blob
-    names: list  # text: the file of each document; otherwise the one file
-    first: int  # line or row of the first document, counted from 1
-    end: Position  # of what follows
-    read: int  # bytes of this input before `end`, as the file has them
 
 
 def too_long(place):
@@ -53,7 +30,7 @@ def read_text(inputs, start):
         if inputs[at].size > MAX_DOCUMENT_BYTES:
             raise too_long(f"'{shown(inputs[at].path)}'")
         # A batch ends before a file that would make it too long.
-        if data and (size + inputs[at].size > BATCH_BYTES or len(data) == BATCH_DOCUMENTS):
+        if data and (size + inputs[at].size > batches.BATCH_BYTES or len(data) == batches.BATCH_DOCUMENTS):
             yield Batch("text", data, names, 1, Position(at), 0)
             data, names, size = [], [], 0
         with inputs[at].open() as file, reading(inputs[at].path, "input"):
@@ -67,7 +44,7 @@ def read_text(inputs, start):
 
 def whole_lines(stream):
     """The stream in blobs of whole lines, each of about BATCH_BYTES."""
-    while data := stream.read(BATCH_BYTES):
+    while data := stream.read(batches.BATCH_BYTES):
         if not data.endswith(b"\n"):
             data += stream.readline(MAX_DOCUMENT_BYTES)
         yield data
@@ -102,80 +79,9 @@ def read_lines(source, start):
             raise cannot_read(source.path, "input", error) from error
 
 
-def import_parquet():
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise BadInput(f"Parquet needs pyarrow ({error}); pip install slimpack[parquet]") from error
-    return pyarrow
-
-
-def check_column(pyarrow, name, schema, field):
-    if field not in schema.names:
-        raise BadDocument(f"'{name}' has no column '{field}', it has {listed(schema.names)}; "
-                          "give --field")
-    kind = schema.field(field).type
-    if pyarrow.types.is_dictionary(kind):
-        kind = kind.value_type
-    text = (pyarrow.types.is_string, pyarrow.types.is_large_string, pyarrow.types.is_string_view)
-    if not any(is_text(kind) for is_text in text):
-        raise BadDocument(f"'{name}': column '{field}' is of type {kind}, text is of type string; "
-                          "give --field")
-
-
-def parquet_rows(pyarrow, file, field, first):
-    """The text of each row from `first` on, as bytes; None for null."""
-    groups = []
-    for group in range(file.num_row_groups):
-        rows = file.metadata.row_group(group).num_rows
-        if groups or first < rows:
-            groups.append(group)
-        else:
-            first -= rows
-    if not groups:
-        return
-    rows = file.iter_batches(batch_size=PARQUET_ROWS, row_groups=groups, columns=[field])
-    texts = (text for part in rows
-             for text in part.column(0).cast(pyarrow.large_string())
-             .cast(pyarrow.large_binary()).to_pylist())
-    yield from itertools.islice(texts, first, None)
-
-
-def read_parquet(source, start, field):
-    pyarrow = import_parquet()
-    name = shown(source.path)
-    with source.open() as raw:
-        try:
-            file = pyarrow.parquet.ParquetFile(raw)
-            check_column(pyarrow, name, file.schema_arrow, field)
-            total, row = max(file.metadata.num_rows, 1), start.offset
-            for data in grouped(parquet_rows(pyarrow, file, field, row)):
-                first = row + 1
-                row += len(data)
-                yield Batch("parquet", data, [name], first, Position(start.input, row),
-                            source.size * row // total)
-        except (pyarrow.ArrowException, OSError) as error:
-            reason = " ".join(str(error).split())
-            raise BadDocument(f"'{name}' cannot be read as Parquet: {reason}; copy the file again, "
-                              "or give its --format") from error
-
-
-def grouped(texts):
-    """Lists of about BATCH_BYTES each."""
-    data, size = [], 0
-    for text in texts:
-        data.append(text)
-        size += len(text or b"")
-        if size >= BATCH_BYTES or len(data) == BATCH_DOCUMENTS:
-            yield data
-            data, size = [], 0
-    if data:
-        yield data
-
-
-def read_batches(inputs, field, start=Position()):
-    """Every batch from `start` on, in order. The same start gives the same batches."""
+def read_batches(inputs, column, start=Position()):
+    """Every batch from `start` on, in order. The same start gives the same batches. column: the TextColumn of
+    Parquet, or what stands in its place."""
     at = start
     while at.input < len(inputs):
         source = inputs[at.input]
@@ -187,14 +93,8 @@ def read_batches(inputs, field, start=Position()):
         if source.format == "jsonl":
             yield from read_lines(source, at)
         else:
-            yield from read_parquet(source, at, field)
+            yield from read_parquet(source, at, column)
         at = Position(at.input + 1)
-
-
-def listed(names):
-    """A few names for a message."""
-    few = ", ".join(f"'{name}'" for name in list(names)[:8])
-    return few + (", …" if len(names) > 8 else "") if few else "none"
 
 
 def decoded(data, place, line=None):
@@ -224,15 +124,21 @@ def lines_in(path, what):
     yield from lines_of(data)
 
 
-def value_of(line, place, field):
-    """The value of a field in a line of JSON."""
+def object_of(line, place, example):
+    """The object in a line of JSON. example: one as it should be."""
     try:
         value = json.loads(decoded(line, place))
     except (ValueError, RecursionError) as error:
         raise BadDocument(f"{place}: no JSON object ({error}); mend or remove the line") from error
     if not isinstance(value, dict):
         raise BadDocument(f"{place}: {shortened(value)} is no JSON object; each line holds one, "
-                          f'such as {{"{field}": "…"}}')
+                          f"such as {example}")
+    return value
+
+
+def value_of(line, place, field):
+    """The value of a field in a line of JSON."""
+    value = object_of(line, place, f'{{"{field}": "…"}}')
     if field not in value:
         raise BadDocument(f"{place}: no field '{field}', the object has {listed(value)}; give "
                           "--field, or mend the line")
@@ -260,11 +166,6 @@ def lines_of(data, first=1):
         line = line.removeprefix(BOM)
         if line.strip():
             yield number, line
-
-
-def shortened(value, most=40):
-    text = json.dumps(value)
-    return text if len(text) <= most else text[:most] + "…"
 
 
 def documents_of(batch, field):

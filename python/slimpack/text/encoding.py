@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slimpack.text.documents import Position, documents_of
+from slimpack.text.batches import Position
+from slimpack.text.documents import documents_of
 from slimpack.text.errors import BadDocument
 from slimpack.text.losses import Losses
 from slimpack.text.tokenizer import load
@@ -28,6 +29,8 @@ class Findings:
     lossy: int = 0  # documents that have some
     first_lossy: str | None = None
     ended: int = 0  # documents whose text ends with the end of a document already
+    cut: int = 0  # conversations whose text is cut where a token would be partly a target
+    first_cut: str | None = None
 
     def add(self, others):
         self.empty += others.empty
@@ -36,6 +39,8 @@ class Findings:
         self.lossy += others.lossy
         self.first_lossy = self.first_lossy or others.first_lossy
         self.ended += others.ended
+        self.cut += others.cut
+        self.first_cut = self.first_cut or others.first_cut
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class EncodedBatch:
     findings: Findings
     end: Position
     read: int
+    mask: bytes = b""  # of conversations: 1 for each token that is a target, else 0
+    targets: int = 0
 
 
 class Encoder:
@@ -102,8 +109,11 @@ class Encoder:
             return [self.ids_of_one(place, text) for place, text in zip(places, texts)]
 
     def ids_of_one(self, place, text):
+        return self.encoding_of(place, text).ids
+
+    def encoding_of(self, place, text):
         try:
-            return self.tokenizer.encode(text).ids
+            return self.tokenizer.encode(text)
         except Exception as error:
             reason = " ".join(str(error).split())
             raise BadDocument(f"{place}: the tokenizer cannot encode this document ({reason}); "

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 
 from slimpack._planner import InvalidInput
@@ -30,6 +31,18 @@ class BadDocument(BadInput):
 def shown(path):
     """A path as messages have it: names may hold bytes that are no text."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def listed(names):
+    """A few names for a message."""
+    few = ", ".join(f"'{name}'" for name in list(names)[:8])
+    return few + (", …" if len(names) > 8 else "") if few else "none"
+
+
+def shortened(value, most=40):
+    """A value of JSON for a message."""
+    text = json.dumps(value)
+    return text if len(text) <= most else text[:most] + "…"
 
 
 def require_text(name, text, remedy="convert it", refusal=InvalidInput):

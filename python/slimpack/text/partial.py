@@ -4,16 +4,17 @@
     progress.json   how far it is; replaced about every two seconds
     tokens.bin      the tokens so far, and perhaps more than progress.json knows of
     lengths.bin     the documents' lengths, likewise
+    mask.bin        of conversations: which of the tokens are targets, likewise
     tokenizer.json  a tokenizer that was trained for this dataset
-    index.idx       at the end
+    index.idx       at the end; mask.idx of the mask
     lock            held by the process that builds
 
-1. Tokens and lengths are appended.
-2. Both reach the disk.
+1. Tokens, lengths and mask are appended.
+2. They reach the disk.
 3. progress.json is replaced and says how much there is.
 4. At the end the index is written, and progress.json names the stage "naming".
-5. The files get their names: the tokenizer, the .bin, the .idx.
-A start after a kill in 1 to 3 cuts both files to what progress.json says. A start after a kill in 5
+5. The files get their names: the tokenizer, the mask, the .bin, the .idx.
+A start after a kill in 1 to 3 cuts the files to what progress.json says. A start after a kill in 5
 gives the remaining files their names."""
 
 import contextlib
@@ -22,19 +23,20 @@ import json
 import os
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 import numpy as np
 
-from slimpack.text.documents import Position
+from slimpack.text.batches import Position
 from slimpack.text.encoding import Findings
 from slimpack.text.errors import BadInput, shown, writing
 from slimpack.text.index import write_index
+from slimpack.text.outputs import replace_with, write_json
 
 FORMAT = "slimpack-partial-dataset"
 VERSION = 2
 NOTE_SECONDS = 2.0
-FILES = ("build.json", "progress.json", "tokens.bin", "lengths.bin", "tokenizer.json", "index.idx")
+FILES = ("build.json", "progress.json", "tokens.bin", "lengths.bin", "mask.bin", "tokenizer.json", "index.idx",
+         "mask.idx")
 
 
 @dataclass
@@ -45,53 +47,9 @@ class State:
     stage: str = "encoding"  # then "naming"
     documents: int = 0
     tokens: int = 0
+    targets: int = 0
     read: int = 0  # bytes of the inputs
     findings: Findings = field(default_factory=Findings)
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """The names that belong to a prefix. Links are followed, so that they stay links."""
-
-    prefix: str
-
-    def named(self, suffix):
-        return Path(os.path.realpath(self.prefix + suffix))
-
-    @property
-    def partial(self):
-        return self.named(".partial")
-
-    @property
-    def bin(self):
-        return self.named(".bin")
-
-    @property
-    def idx(self):
-        return self.named(".idx")
-
-    @property
-    def tokenizer(self):
-        return self.named("-tokenizer.json")
-
-    def all(self):
-        beside = (".checked.json", ".mask.bin", ".mask.idx", ".mask.checked.json")
-        return [self.partial, self.bin, self.idx, self.tokenizer, *map(self.named, beside)]
-
-
-def write_json(file, value):
-    replace_with(file, (json.dumps(value) + "\n").encode())
-
-
-def replace_with(file, data):
-    """The file is either the old one or complete."""
-    temporary = file.with_name(file.name + ".tmp")
-    with writing(file):
-        with open(temporary, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(temporary, file)
 
 
 def lock(folder):
@@ -126,15 +84,15 @@ def difference(old, new):
 
 
 class Partial:
-    """The build in the folder; begins one where there is none."""
+    """The build in the folder; begins one where there is none. has_mask: whether it has a mask."""
 
-    def __init__(self, outputs, inputs, options, restart):
-        self.outputs = outputs
+    def __init__(self, outputs, inputs, options, restart, has_mask=False):
+        self.outputs, self.has_mask = outputs, has_mask
         self.folder = outputs.partial
         with writing(outputs.prefix):
             self.folder.mkdir(parents=True, exist_ok=True)
         self.state = State()
-        self.files = []
+        self.files = {}  # name → descriptor
         self.noted = 0.0  # when; the first batch is noted at once
         self.lock = lock(self.folder)
         try:
@@ -158,7 +116,7 @@ class Partial:
 
     def check_outputs(self):
         """Fails at once where writing would fail at the end."""
-        for file in (self.outputs.bin, self.outputs.idx, self.outputs.tokenizer):
+        for file in self.outputs.of_build(self.has_mask).values():
             if file.is_dir():
                 raise BadInput(f"cannot write '{shown(file)}': it is a folder; give another --out")
             with writing(file):
@@ -218,11 +176,12 @@ class Partial:
             return
         sizes = {"tokens.bin": self.state.tokens * stored_type.itemsize,
                  "lengths.bin": self.state.documents * 4}
+        if self.has_mask:
+            sizes["mask.bin"] = self.state.tokens
         for name, size in sizes.items():
             file = self.folder / name
             with writing(file):
-                descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-                self.files.append(descriptor)
+                self.files[name] = descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
                 there = os.fstat(descriptor).st_size
                 if there < size:
                     raise BadInput(f"'{shown(file)}' has {there:,} bytes, progress.json says "
@@ -230,16 +189,17 @@ class Partial:
                 os.ftruncate(descriptor, size)
 
     def append(self, batch):
-        for descriptor, name, data in zip(self.files, ("tokens.bin", "lengths.bin"),
-                                          (batch.tokens, batch.lengths)):
+        parts = {"tokens.bin": batch.tokens, "lengths.bin": batch.lengths, "mask.bin": batch.mask}
+        for name, descriptor in self.files.items():
             with writing(self.folder / name):
-                rest = memoryview(data)
+                rest = memoryview(parts[name])
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
         state = self.state
         state.position = batch.end
         state.documents += batch.documents
         state.tokens += len(batch.tokens) // self.stored_type.itemsize
+        state.targets += batch.targets
         state.findings.add(batch.findings)
         if time.monotonic() - self.noted >= NOTE_SECONDS:
             self.note()
@@ -247,7 +207,7 @@ class Partial:
     def note(self):
         """Makes all that has been appended so far survive from now on."""
         with writing(self.folder):
-            for descriptor in self.files:
+            for descriptor in self.files.values():
                 os.fsync(descriptor)
         write_json(self.folder / "progress.json", asdict(self.state))
         self.noted = time.monotonic()
@@ -255,21 +215,22 @@ class Partial:
     def finish(self):
         """Gives the files their names. Continues where an earlier finish() was killed."""
         if self.state.stage == "encoding":
-            self.write_index()
+            self.write_index("index.idx", self.stored_type)
+            if self.has_mask:
+                self.write_index("mask.idx", np.dtype("u1"))
             self.state.stage = "naming"
             self.note()
         with writing(self.outputs.prefix):
-            for name, file in (("tokenizer.json", self.outputs.tokenizer),
-                               ("tokens.bin", self.outputs.bin), ("index.idx", self.outputs.idx)):
+            for name, file in self.outputs.of_build(self.has_mask).items():
                 if (self.folder / name).exists():
                     os.replace(self.folder / name, file)
         self.discard()
 
-    def write_index(self):
-        file = self.folder / "index.idx"
+    def write_index(self, name, stored_type):
+        file = self.folder / name
         lengths = self.folder / "lengths.bin"
         with writing(file), open(file, "wb") as out:
-            write_index(out, self.stored_type, np.memmap(lengths, "<i4", "r"))
+            write_index(out, stored_type, np.memmap(lengths, "<i4", "r"))
             out.flush()
             os.fsync(out.fileno())
 
@@ -290,6 +251,6 @@ class Partial:
         self.close()
 
     def close(self):
-        for descriptor in (*self.files, *([self.lock] if self.lock is not None else [])):
+        for descriptor in (*self.files.values(), *([self.lock] if self.lock is not None else [])):
             os.close(descriptor)
-        self.files, self.lock = [], None
+        self.files, self.lock = {}, None

@@ -64,6 +64,10 @@ class SpecialTokens:
         """Name → text, as chat templates see them."""
         return {name: token.content for name, token in self.names.items()}
 
+    def without_id(self, ids, lacking):
+        """Name → text of those that the tokenizer has no token for. lacking: as add_to returns it."""
+        return {name: text for name, text in self.texts().items() if text in lacking or text not in ids}
+
     def add_to(self, tokenizer, library):
         """Makes the tokenizer know them, as transformers does. Returns (whether that changes it, the texts
         that have no id in any file, and so the next free ones). Raises BadInput where a file gives another

@@ -8,22 +8,22 @@ import signal
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 
-from slimpack.text.encoding import Encoder, keep_to_one_thread
+from slimpack.text.encoding import keep_to_one_thread
 from slimpack.text.errors import BadDocument, BadInput, Failed
 
 AHEAD = 4  # batches for each process that may wait for an earlier one
 
 
-def encode_in_order(batches, tokenizer, field, processes):
+def encode_in_order(batches, make_encoder, processes):
     """EncodedBatch of each batch, in the order of the batches. An error of a batch is raised when
     all batches before it have been given out, so errors do not depend on the number of
-    processes."""
+    processes. make_encoder: a callable that pickles."""
     if processes == 1:
         keep_to_one_thread()
-        encoder = Encoder(tokenizer, field)
+        encoder = make_encoder()
         yield from map(encoder.encode, batches)
         return
-    workers = [Worker(tokenizer, field) for _ in range(processes)]
+    workers = [Worker(make_encoder) for _ in range(processes)]
     try:
         yield from Dispatch(workers, batches).results()
     finally:
@@ -32,10 +32,10 @@ def encode_in_order(batches, tokenizer, field, processes):
 
 
 class Worker:
-    def __init__(self, tokenizer, field):
+    def __init__(self, make_encoder):
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=work, args=(theirs, tokenizer, field), daemon=True)
+        self.process = context.Process(target=work, args=(theirs, make_encoder), daemon=True)
         resource_tracker.ensure_running()  # else start() does that, and unblocks SIGINT in its end
         # Ctrl-C is for this process. The new one inherits the mask, before it could ignore signals.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -121,10 +121,10 @@ class Dispatch:
             yield result
 
 
-def work(connection, tokenizer, field):
+def work(connection, make_encoder):
     """One worker: until nobody is at the other end."""
     keep_to_one_thread()
-    encoder = Encoder(tokenizer, field)
+    encoder = make_encoder()
     try:
         while True:
             batch = connection.recv()
