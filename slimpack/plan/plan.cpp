@@ -23,6 +23,19 @@ Tokens MicroPack::rows() const {
   return *std::ranges::max_element(rows);
 }
 
+std::int32_t most_merged(const PackPlan& packs) {
+  std::int32_t most = 1;
+  for (const MicroPack& pack : packs.forward) most = std::max(most, pack.replicas);
+  return most;
+}
+
+std::int32_t most_merged(const StepPlan& plan) {
+  std::int32_t most = 1;
+  for (const ReplicaPlan& replica : plan.replicas)
+    most = std::max(most, most_merged(replica.packs));
+  return most;
+}
+
 RecomputeByLayer recompute_of_stage(const StepPlan& plan, StageId stage) {
   RecomputeByLayer recompute;
   for (std::int32_t l = plan.layout.layer_begin[stage.index()];

@@ -143,6 +143,11 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
+/// The most replicas that run a MicroPack of these together; 1 = none is merged.
+[[nodiscard]] std::int32_t most_merged(const PackPlan& packs);
+/// The most of all replicas. The lower bound of the plan's step has to allow as many.
+[[nodiscard]] std::int32_t most_merged(const StepPlan& plan);
+
 /// The recomputation of the stage's layers, by layer of the stage.
 [[nodiscard]] RecomputeByLayer recompute_of_stage(const StepPlan& plan, StageId stage);
 

@@ -50,13 +50,6 @@ TunedStep best_step(const Baseline& baseline, const StepQuestion& question, bool
 
 }  // namespace
 
-std::int32_t most_merged(const StepPlan& plan) {
-  std::int32_t most = 1;
-  for (const ReplicaPlan& replica : plan.replicas)
-    for (const MicroPack& pack : replica.packs.forward) most = std::max(most, pack.replicas);
-  return most;
-}
-
 StageTable bounding_table(const StepPlan& plan, const StepQuestion& question) {
   StageTable cheapest = cheapest_table(question.cost, question.job, question.choices.recompute);
   for (const ReplicaPlan& replica : plan.replicas)

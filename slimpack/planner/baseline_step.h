@@ -29,10 +29,6 @@ struct TunedStep {
 /// out.
 [[nodiscard]] TunedStep tuned_baseline(const Baseline& baseline, const StepQuestion& question,
                                        const std::function<void()>& tick = nullptr);
-
-/// The most replicas that run a MicroPack together: the lower bound of the plan's step has to allow
-/// as many.
-[[nodiscard]] std::int32_t most_merged(const StepPlan& plan);
 /// The table with the cheapest recomputation, by which the lower bound of the plan's step holds.
 [[nodiscard]] StageTable bounding_table(const StepPlan& plan, const StepQuestion& question);
 /// The granularity of cuts that the lower bound of the plan's step has to allow: one token if the

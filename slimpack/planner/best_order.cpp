@@ -24,23 +24,12 @@ std::vector<Schedule> regular_orders(const StepPlan& plan) {
   return orders;
 }
 
-/// The first backward pack that a step splits; none = past all.
-std::int32_t first_split(const RatedPlan& step) {
-  std::int32_t first = ListPolicy().split_from;
+/// The split of the step's schedules, as list schedules have it.
+std::int32_t split_of(const RatedPlan& step) {
+  std::int32_t from = ListPolicy().split_from;
   for (const Schedule& schedule : step.schedules)
-    for (const std::vector<Action>& actions : schedule.ranks)
-      for (const Action& action : actions)
-        if (action.pass == Pass::kInputGradient) first = std::min(first, action.pack.value());
-  return first;
-}
-
-/// The replicas from `first` on that run MicroPacks together.
-std::size_t group_size(std::span<const ReplicaPacks> replicas, std::size_t first) {
-  std::size_t size = 1;
-  for (std::size_t r = first; r < first + size; ++r)
-    for (const MicroPack& pack : replicas[r].packs.forward)
-      size = std::max(size, static_cast<std::size_t>(pack.replicas));
-  return size;
+    if (const auto first = first_split(schedule)) from = std::min(from, first->value());
+  return from;
 }
 
 /// List schedules of the same MicroPacks that have E, H and G from the start; none without a spread
@@ -56,12 +45,13 @@ std::optional<std::vector<Schedule>> jointly_listed(const RatedPlan& listed, con
   if (cap) caps.assign(ranks, *cap);
   ListPolicy policy;
   policy.joint = true;
-  policy.split_from = first_split(listed);
+  policy.split_from = split_of(listed);
   policy.count_memory_below = Nanos(0);  // the step's need is counted afterwards
   std::vector<Schedule> orders;
   while (orders.size() < replicas.size()) {
-    const std::size_t first = orders.size();
-    const auto group = std::span(replicas).subspan(first, group_size(replicas, first));
+    // The first of those that share MicroPacks has all that they share.
+    const auto rest = std::span(replicas).subspan(orders.size());
+    const auto group = rest.first(static_cast<std::size_t>(most_merged(rest.front().packs)));
     const auto result = ListScheduler(group).run(caps, policy);
     if (!result) return std::nullopt;
     for (const ReplicaPacks& replica : group)

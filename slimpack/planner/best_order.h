@@ -1,5 +1,5 @@
-// Best order: of a list schedule and a regular one, where list scheduling is not the last word: it
-// knows nothing of what several ranks run together.
+// Best order: of several orders of the same MicroPacks, where list scheduling is not the last word:
+// its search knows only roughly what several ranks run together.
 #pragma once
 
 #include <optional>
@@ -27,11 +27,13 @@ struct OrderedStep {
   RankNeed need;
 };
 
-/// A step that was list scheduled, with its prediction; with E, H and G if the layout spreads the
-/// vocabulary. It has its orders, those that run a forward and a backward in each tick
-/// (sliced_one_f_one_b), or, with a spread vocabulary and a stage a rank, list schedules that know
-/// E, H and G. Each also has context exchanges if it may have them. Of those that keep the cap it
-/// is the shortest, else it is what needs least memory.
+/// The best of several orders of a step that was list scheduled, with its prediction: the shortest
+/// of those that keep the cap, else the one that needs least memory. The orders are:
+///  - the step's own;
+///  - those that run a forward and a backward in each tick (sliced_one_f_one_b);
+///  - with a spread vocabulary and one stage a rank, list schedules that place E, H and G
+///    themselves. The others get E, H and G put in.
+/// Each is also tried with context exchanges if `exchange_context` is set.
 [[nodiscard]] OrderedStep best_ordered(RatedPlan listed, const Costs& cost,
                                        const std::optional<Bytes>& cap, bool exchange_context);
 

@@ -30,13 +30,6 @@ json prediction_to_json(const RatedPlan& step) {
           {"gap", step.gap()}};
 }
 
-bool splits_backward(const Schedule& schedule) {
-  for (const std::vector<Action>& actions : schedule.ranks)
-    for (const Action& action : actions)
-      if (action.pass == Pass::kInputGradient) return true;
-  return false;
-}
-
 void require_consistent(const PlanFile& file, std::string_view origin) {
   const StepPlan& plan = file.step.plan;
   if (plan.layout.layer_begin.back() != file.cost.shape.num_layers())
@@ -44,7 +37,8 @@ void require_consistent(const PlanFile& file, std::string_view origin) {
                   plan.layout.layer_begin.back(), file.cost.shape.num_layers());
   require_valid_schedules(plan, file.step.schedules, origin);
   if (file.cost.kinds.front().weight_gradient == EdgeTime() &&
-      std::ranges::any_of(file.step.schedules, splits_backward))
+      std::ranges::any_of(file.step.schedules,
+                          [](const Schedule& own) { return first_split(own).has_value(); }))
     invalid_input(
         "{}: the schedule splits backward, but the cost model has no weight_gradient to say what "
         "the parts take; plan again",

@@ -50,14 +50,14 @@ UnitProblem unit_problem(const SearchRequest& request, const Unit& unit,
 UnitTrial trial_of(const UnitProblem& problem, const Candidate& candidate,
                    std::vector<PackPlan> packs) {
   UnitTrial trial{candidate, {}, {}};
-  std::vector<TaskTimes> times = unit_times(problem.request.problem, problem.unit, packs);
+  std::vector<TaskTimes> times = unit_times(problem.step(), problem.unit, packs);
   for (std::size_t i = 0; i < packs.size(); ++i) {
     ReplicaPacks& replica = trial.replicas.emplace_back();
     replica.packs = std::move(packs[i]);
     replica.times = std::move(times[i]);
-    trial.bound = std::max(trial.bound,
-                           actions_lower_bound(replica.packs, replica.times,
-                                               problem.request.problem.table.layout().placement));
+    trial.bound = std::max(
+        trial.bound,
+        actions_lower_bound(replica.packs, replica.times, problem.step().table.layout().placement));
   }
   return trial;
 }
@@ -67,13 +67,13 @@ UnitTrial cut_trial(const UnitProblem& problem, const Candidate& candidate) {
 }
 
 ListScheduler scheduler_of(const UnitProblem& problem, UnitTrial& trial) {
-  add_unit_bytes(problem.request.problem, problem.unit, trial.replicas);
+  add_unit_bytes(problem.step(), problem.unit, trial.replicas);
   return ListScheduler(trial.replicas, kChannelSlots,
-                       problem.request.problem.table.layout().placement.stages_per_rank());
+                       problem.step().table.layout().placement.stages_per_rank());
 }
 
 bool fits_host(const UnitProblem& problem, const UnitTrial& trial, const Schedule& order) {
-  const StageTable& table = problem.request.problem.table;
+  const StageTable& table = problem.step().table;
   if (table.host_memory() == Bytes(0) || !first_offloading(table.recompute())) return true;
   for (std::size_t i = 0; i < trial.replicas.size(); ++i) {
     const PackPlan& packs = trial.replicas[i].packs;

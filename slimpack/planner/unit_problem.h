@@ -24,6 +24,8 @@ struct UnitProblem {
   std::vector<Candidate> first;             ///< what it begins with: hints come first
   std::vector<SearchDirection> directions;  ///< of a round of `refine`
   std::size_t rounds = 1;                   ///< of `refine`; 0: the request names its candidates
+
+  [[nodiscard]] const StepProblem& step() const { return request.problem; }
 };
 
 /// A candidate that was looked at.

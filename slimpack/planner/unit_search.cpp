@@ -94,7 +94,7 @@ bool in_first_round(const UnitProblem& problem, const UnitKnown& known) {
 
 /// Queues the candidates of the next direction that has any, once the queue is empty.
 void refill(const UnitProblem& problem, UnitKnown& known) {
-  const std::optional<Bytes>& cap = problem.request.problem.memory_cap;
+  const std::optional<Bytes>& cap = problem.step().memory_cap;
   const bool none_fits = cap && known.leanest.score > static_cast<double>(cap->count());
   if (known.queue.empty() && none_fits && !std::exchange(known.coarse, true))
     enqueue(known, coarse_candidates(problem.space));
@@ -118,7 +118,7 @@ Nanos best_makespan(const UnitProblem& problem, const UnitKnown& known) {
 void keep(const UnitProblem& problem, UnitKnown& known, const UnitTrial& trial,
           std::optional<ListScheduler::Result> result) {
   if (!result || result->memory.empty()) return;  // not to be shorter than the best
-  const std::optional<Bytes>& cap = problem.request.problem.memory_cap;
+  const std::optional<Bytes>& cap = problem.step().memory_cap;
   const Bytes memory = largest_need(result->memory).bytes;
   if (cap && memory > *cap) return;
   const std::optional<RatedUnit>& best = known.best;
@@ -180,7 +180,7 @@ double score(const UnitProblem& problem, UnitKnown& known, UnitTrial& trial) {
     }
     keep(problem, known, trial, std::move(tight));
   }
-  const std::optional<Bytes>& cap = problem.request.problem.memory_cap;
+  const std::optional<Bytes>& cap = problem.step().memory_cap;
   if (!cap || !counted || free_memory <= *cap) return average;
   // The highest rung below the cap: what the ladder will find at best, known early.
   if (const int k = highest_rung(least, *cap); k >= 0)
@@ -211,9 +211,9 @@ void narrow(const UnitProblem& problem, UnitKnown& known, const UnitTrial& trial
   const int packs = trial.candidate.cut.fluid.packs;
   const int best_packs = known.favourite().cut.fluid.packs;
   // Coarse MicroPacks may fit by chance and take long. Finer MicroPacks have more memory to spare.
-  const bool hindered = problem.request.problem.memory_cap &&
-                        static_cast<double>(best_makespan(problem, known).count()) >
-                            kClearlyWorse * favourites.uncapped.score;
+  const bool hindered =
+      problem.step().memory_cap && static_cast<double>(best_makespan(problem, known).count()) >
+                                       kClearlyWorse * favourites.uncapped.score;
   if (!hindered && packs > best_packs && packs < limits.most) {
     limits.most = packs;
     limits.bound = trial.bound;
@@ -283,7 +283,7 @@ void climb_ladder(const UnitProblem& problem, UnitKnown& known, UnitTrial& trial
   const ListScheduler scheduler = scheduler_of(problem, trial);
   const RankNeed need = largest_need(scheduler.least_memory());
   if (!known.least_need || need.bytes < known.least_need->bytes) known.least_need = need;
-  const StepProblem& step = problem.request.problem;
+  const StepProblem& step = problem.step();
   if (step.memory_cap && need.bytes > *step.memory_cap) return;
 
   const std::vector<Bytes> caps = ladder(step, need.bytes);
@@ -302,7 +302,7 @@ void climb_ladder(const UnitProblem& problem, UnitKnown& known, UnitTrial& trial
 
 /// The trials that look best come first.
 void sort_for_climbing(const UnitProblem& problem, std::vector<UnitTrial>& trials) {
-  const bool by_score = problem.request.problem.table.replication().replicas > 1;
+  const bool by_score = problem.step().table.replication().replicas > 1;
   std::ranges::stable_sort(trials, {}, [&](const UnitTrial& trial) {
     return std::pair(by_score ? trial.score : 0.0, trial.bound);
   });
@@ -346,7 +346,7 @@ void climb(const UnitProblem& problem, UnitKnown& known) {
 
 bool exhausted(const UnitProblem& problem, const UnitKnown& known) {
   if (!known.explored()) return false;
-  const bool climbed_enough = problem.request.problem.table.replication().replicas > 1 &&
+  const bool climbed_enough = problem.step().table.replication().replicas > 1 &&
                               known.climbed >= kMostClimbs &&
                               best_makespan(problem, known) < kNever;
   return known.climbed == known.trials.size() || climbed_enough;
@@ -356,7 +356,7 @@ void glance(const UnitProblem& problem, UnitKnown& known, Nanos enough) {
   UnitTrial trial = cut_trial(problem, problem.first.front());
   if (trial.bound > enough) return;
   const ListScheduler scheduler = scheduler_of(problem, trial);
-  const std::optional<Bytes>& cap = problem.request.problem.memory_cap;
+  const std::optional<Bytes>& cap = problem.step().memory_cap;
   std::vector<Bytes> caps;
   if (cap) caps = uniform(scheduler, *cap);
   keep(problem, known, trial,

@@ -93,7 +93,7 @@ std::int64_t ListRun::arrival(std::size_t s, bool forward) const {
     return sender.next <= from.place ? kNever : own.arrivals[own.next];
   }
   if (forward ? s == 0 : s + 1 == stages_.size()) {
-    if (!tasks_.joint) return 0;
+    if (!policy_.joint) return 0;
     const Pass maker = forward ? Pass::kEmbedding : Pass::kHead;
     return joint_next_[joint_index(maker)] <= own.next ? kNever : own.arrivals[own.next];
   }
@@ -128,8 +128,8 @@ std::optional<ListScheduler::Result> ListRun::run() {
       static_cast<std::size_t>(tasks_.forwards) + static_cast<std::size_t>(backwards_);
   const std::size_t halves = splits() ? static_cast<std::size_t>(backwards_) : 0;
   for (auto& list : schedule.ranks) list.reserve(packs + halves);
-  if (tasks_.joint) plan_joint();
-  const std::size_t joint = tasks_.joint ? packs + static_cast<std::size_t>(backwards_) : 0;
+  if (policy_.joint) plan_joint();
+  const std::size_t joint = policy_.joint ? packs + static_cast<std::size_t>(backwards_) : 0;
   for (std::size_t left = packs * stages_.size() + joint; left > 0;) {
     const auto first = std::min_element(look_at_.begin(), look_at_.end());
     if (joint_at_ <= *first && joint_at_ != kNever) {
@@ -144,7 +144,7 @@ std::optional<ListScheduler::Result> ListRun::run() {
       continue;
     }
     schedule.ranks[s].push_back(start(s, *pass));
-    if (tasks_.joint) plan_joint();
+    if (policy_.joint) plan_joint();
     if (stages_[s].free_at + stages_[s].left > policy_.give_up_above.count()) return std::nullopt;
     // A split backward is two actions; its weight gradients count down.
     if (*pass != Pass::kInputGradient) --left;

@@ -25,7 +25,6 @@ struct ListTasks {
   std::int32_t slots;
   const std::vector<std::vector<const StageMemory*>>& memory;  ///< by stage: of some replicas
   const FoldedMessages* folded = nullptr;                      ///< where stages are folded ranks
-  bool joint = false;  ///< E, H and G run, too, as `times` says; then no stages are folded
 };
 
 class ListRun {

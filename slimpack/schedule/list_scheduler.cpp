@@ -156,9 +156,7 @@ std::optional<ListScheduler::Result> ListScheduler::run_with(
     const ListPolicy& policy) const {
   const FoldedMessages* const messages = folded_ ? &folded_->messages : nullptr;
   const auto forwards = static_cast<std::int32_t>(times_->forward.front().size());
-  auto result =
-      ListRun({*times_, needed_, forwards, slots_, memory, messages, policy.joint}, caps, policy)
-          .run();
+  auto result = ListRun({*times_, needed_, forwards, slots_, memory, messages}, caps, policy).run();
   if (!result) return result;
   if (result->makespan >= policy.count_memory_below)
     result->memory.clear();

@@ -185,6 +185,15 @@ Schedule split_backwards(const Schedule& schedule) {
   return split;
 }
 
+std::optional<PackId> first_split(const Schedule& schedule) {
+  std::optional<PackId> first;
+  for (const std::vector<Action>& actions : schedule.ranks)
+    for (const Action& action : actions)
+      if (action.pass == Pass::kInputGradient && (!first || action.pack < *first))
+        first = action.pack;
+  return first;
+}
+
 Schedule zero_bubble_v(const PackPlan& packs, int ranks, bool split) {
   SLIMPACK_CHECK(packs.forward.size() == packs.backward.size() && ranks >= 2);
   const auto count = static_cast<std::int32_t>(packs.forward.size());

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -129,6 +130,9 @@ inline constexpr std::size_t kMostCheckLines = 8;
 /// input gradients of the s-th pack behind it, as ZB-H1 does: later stages, which send back first,
 /// put off more. REQUIRES: no backward of the schedule is split.
 [[nodiscard]] Schedule split_backwards(const Schedule& schedule);
+
+/// The first backward pack that any stage splits; nullopt: none is split.
+[[nodiscard]] std::optional<PackId> first_split(const Schedule& schedule);
 
 /// By rank: the highest bytes that any timing of these orders reaches. A ListScheduler that made
 /// the orders under some cap makes the same ones under every cap from this value to that cap, if it
