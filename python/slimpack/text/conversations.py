@@ -7,7 +7,7 @@ is one message of a user, such a completion one of an assistant.
 import json
 from dataclasses import dataclass
 
-from slimpack.text.documents import lines_of, object_of
+from slimpack.text.documents import object_of, records_of
 from slimpack.text.errors import BadDocument, listed, shortened
 
 MESSAGES = "messages"
@@ -56,12 +56,7 @@ def line_of(row):
 
 def conversations_of(batch, field):
     """Every Conversation of a batch. Raises BadDocument for what is none."""
-    name = batch.names[0]
-    if batch.format == "jsonl":
-        parts = ((f"'{name}': line {line}", data) for line, data in lines_of(batch.data[0], batch.first))
-    else:
-        parts = ((f"'{name}': row {row}", data) for row, data in enumerate(batch.data, batch.first))
-    for place, data in parts:
+    for place, data in records_of(batch):
         yield conversation_of(object_of(data, place, EXAMPLE), place, field)
 
 

@@ -168,19 +168,25 @@ def lines_of(data, first=1):
             yield number, line
 
 
+def records_of(batch):
+    """(place, bytes) of every line of JSON or row of Parquet. A place is what messages begin with."""
+    is_lines = batch.format == "jsonl"
+    records = lines_of(batch.data[0], batch.first) if is_lines else enumerate(batch.data, batch.first)
+    for number, data in records:
+        yield f"'{batch.names[0]}': {'line' if is_lines else 'row'} {number}", data
+
+
 def documents_of(batch, field):
     """(place, text) of every document. A place is what messages begin with."""
     if batch.format == "text":
         for name, data in zip(batch.names, batch.data):
             yield f"'{name}'", decoded(data, f"'{name}'", line=1)
-    elif batch.format == "jsonl":
-        for line, data in lines_of(batch.data[0], batch.first):
-            place = f"'{batch.names[0]}': line {line}"
+        return
+    for place, data in records_of(batch):
+        if batch.format == "jsonl":
             yield place, field_of(data, place, field)
-    else:
-        for row, data in enumerate(batch.data, batch.first):
-            place = f"'{batch.names[0]}': row {row}"
-            if data is None:
-                raise BadDocument(f"{place}: field '{field}' is null, no string; give --field, or "
-                                  "remove the row")
+        elif data is None:
+            raise BadDocument(f"{place}: field '{field}' is null, no string; give --field, or "
+                              "remove the row")
+        else:
             yield place, decoded(data, place)

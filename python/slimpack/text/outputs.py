@@ -22,14 +22,6 @@ class Outputs:
         return self.named(".partial")
 
     @property
-    def bin(self):
-        return self.named(".bin")
-
-    @property
-    def idx(self):
-        return self.named(".idx")
-
-    @property
     def tokenizer(self):
         return self.named("-tokenizer.json")
 
@@ -37,7 +29,8 @@ class Outputs:
         """The files that a build leaves, by their names in PREFIX.partial, in the order in which they get their
         own: nobody sees a dataset without the mask that it is built with."""
         mask = {"mask.bin": self.named(".mask.bin"), "mask.idx": self.named(".mask.idx")} if has_mask else {}
-        return {"tokenizer.json": self.tokenizer, **mask, "tokens.bin": self.bin, "index.idx": self.idx}
+        return {"tokenizer.json": self.tokenizer, **mask, "tokens.bin": self.named(".bin"),
+                "index.idx": self.named(".idx")}
 
     def all(self):
         beside = (".checked.json", ".mask.checked.json")

@@ -5,9 +5,10 @@
    there to let the assistant answer, and end where the text of the messages up to it ends. That text is the
    beginning of the whole text.
 3. A template may write a turn otherwise when messages follow, as Qwen3 leaves earlier thinking out. Then the
-   border is looked for behind the content of the message before it (or behind the function's name in its last
-   call): a letter that the text lacks is put at the end of that content, in the whole text and in that of step 2. It must come out as one letter more in both,
-   and what stands behind it in the text of step 2 must stand behind it in the whole text.
+   border is looked for behind the content of the message before it, or behind the function's name in its last
+   call. A letter that the text lacks is put at the end of that content, in the whole text and in the shorter
+   text of 2. Each must have this one letter more. What stands behind the letter in the shorter text must also
+   stand behind it in the whole text.
 4. What none of these tells is refused.
 """
 
