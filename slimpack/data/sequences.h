@@ -20,10 +20,12 @@ using TargetMask = std::vector<std::uint8_t>;
 /// The number of targets.
 [[nodiscard]] std::int64_t count_of(const TargetMask& targets);
 
-/// Both fields have one entry for each token.
+/// Each field has one entry for each token.
 struct SequenceTokens {
   std::vector<std::int64_t> tokens;
   TargetMask targets;
+  /// How much the loss counts a target, above 0; other tokens' entries say nothing. Empty = 1 each.
+  std::vector<double> weights = {};
 };
 
 struct SequenceRule {

@@ -144,6 +144,10 @@ std::string_view to_string(ClockKind kind) {
   return kind == ClockKind::kWall ? "wall" : "virtual";
 }
 
+std::string_view to_string(LossKind kind) {
+  return kind == LossKind::kToken ? "token" : "document";
+}
+
 std::string_view to_string(LongDocumentsKind kind) {
   return kind == LongDocumentsKind::kSplit ? "split" : "truncate";
 }

@@ -65,6 +65,13 @@ enum class LongDocumentsKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(LongDocumentsKind kind);
 
+/// How the losses of a step's targets become one loss.
+enum class LossKind : std::uint8_t {
+  kToken,     ///< their mean
+  kDocument,  ///< the mean over sequences with a target of the means of their targets
+};
+[[nodiscard]] std::string_view to_string(LossKind kind);
+
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
 
@@ -75,6 +82,8 @@ struct DataConfig {
   std::filesystem::path prefix;  ///< dataset PREFIX.bin and PREFIX.idx
   Tokens context{4096};          ///< a sequence has at most this many tokens
   LongDocumentsKind long_documents = LongDocumentsKind::kSplit;
+  /// Share of the tokens that the loss counts, where only lengths are known. Training counts them.
+  double target_share = 1;
   Tokens step_tokens{32768};       ///< whole sequences are drawn until this many tokens are reached
   bool step_tokens_asked = false;  ///< an override sets step_tokens, and not the file alone
   std::uint64_t seed = 0;          ///< order of the sequences
@@ -87,6 +96,7 @@ struct TrainConfig {
   Tokens max_tokens{0};    ///< of all starts together; 0 = no limit
   double max_seconds = 0;  ///< of this start; 0 = no limit
   Dtype dtype = Dtype::kFp32;
+  LossKind loss = LossKind::kToken;
   std::uint64_t seed = 0;           ///< initial weights
   double learning_rate = 3e-4;      ///< after warm-up
   double min_learning_rate = 3e-5;  ///< at the end of the cosine; TOML: absent = a tenth

@@ -34,6 +34,8 @@ struct Name {
 constexpr RealRule kFraction{"a number from 0 to below 1",
                              [](double x) { return x >= 0 && x < 1; }};
 
+constexpr RealRule kShare{"a number above 0, at most 1", [](double x) { return x > 0 && x <= 1; }};
+
 constexpr RealRule kTimeBudget{"a number from 0 to 86400",
                                [](double x) { return x >= 0 && x <= 86'400; }};
 
@@ -274,6 +276,8 @@ std::vector<ConfigField> train_fields() {
            &T::max_seconds, kNotNegative),
       choice({"train", "dtype", "bf16 keeps fp32 master weights; fp64 is for checks"}, &R::train,
              &T::dtype, std::array{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}),
+      choice({"train", "loss", "mean over targets, or over documents of their targets' means"},
+             &R::train, &T::loss, std::array{LossKind::kToken, LossKind::kDocument}),
       integer({"train", "seed", "initial weights"}, &R::train, &T::seed, 0, kUnbounded),
       real({"train", "learning_rate", "after warm-up"}, &R::train, &T::learning_rate, kAboveZero),
       real({"train", "min_learning_rate",
@@ -380,6 +384,9 @@ std::vector<ConfigField> data_fields() {
       choice({"data", "long_documents", "beyond the context: split = into sequences of their own"},
              &R::data, &D::long_documents,
              std::array{LongDocumentsKind::kSplit, LongDocumentsKind::kTruncate}),
+      real({"data", "target_share",
+            "of tokens that the loss counts, where plans know lengths alone"},
+           &R::data, &D::target_share, kShare),
       integer({"data", "step_tokens", "sequences are drawn until this many tokens are reached"},
               &R::data, &D::step_tokens, 1, kMaxTokens),
       integer({"data", "seed", "order of the sequences"}, &R::data, &D::seed, 0, kUnbounded),

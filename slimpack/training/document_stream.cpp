@@ -23,11 +23,17 @@ SequenceLengths lengths_of(std::span<const DocumentSequence> sequences) {
   return lengths;
 }
 
+double StepBatch::target_share() const {
+  return static_cast<double>(tokens.targets) /
+         static_cast<double>(total_tokens(lengths_of(sequences)).count());
+}
+
 DocumentReader::DocumentReader(std::filesystem::path prefix, const Decoder& shape,
-                               std::filesystem::path model)
+                               std::filesystem::path model, LossKind loss)
     : prefix_(std::move(prefix)),
       model_(std::move(model)),
       vocab_size_(shape.vocab_size),
+      loss_(loss),
       documents_(Documents::open(prefix_)) {}
 
 StepTokens DocumentReader::read(std::span<const DocumentSequence> sequences) const {
@@ -38,7 +44,7 @@ StepTokens DocumentReader::read(std::span<const DocumentSequence> sequences) con
     require_in_vocabulary(
         {*largest, sequence.document, sequence.begin.count() + (largest - tokens.begin())});
   }
-  return make_step_tokens(all, vocab_size_);
+  return make_step_tokens(all, vocab_size_, loss_);
 }
 
 void DocumentReader::require_in_vocabulary(const TokenRange& range) const {

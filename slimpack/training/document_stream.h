@@ -27,8 +27,10 @@ namespace slimpack {
 /// Thread-safe.
 class DocumentReader {
  public:
-  /// `model` is the file that `shape` came from. Throws InvalidInput as Documents::open.
-  DocumentReader(std::filesystem::path prefix, const Decoder& shape, std::filesystem::path model);
+  /// `model` is the file that `shape` came from, `loss` says how targets are weighted. Throws
+  /// InvalidInput as Documents::open.
+  DocumentReader(std::filesystem::path prefix, const Decoder& shape, std::filesystem::path model,
+                 LossKind loss);
 
   [[nodiscard]] const Documents& documents() const { return documents_; }
   [[nodiscard]] const IndexedDataset& dataset() const { return documents_.dataset(); }
@@ -47,6 +49,7 @@ class DocumentReader {
   std::filesystem::path prefix_;
   std::filesystem::path model_;
   std::int64_t vocab_size_;
+  LossKind loss_;
   Documents documents_;
 };
 
@@ -57,6 +60,9 @@ struct StepBatch {
   SamplerCursor cursor;  ///< right after these sequences
   /// Sequences that were drawn before these and left out: steps without a target.
   std::int64_t left_out = 0;
+
+  /// Share of the tokens that are targets.
+  [[nodiscard]] double target_share() const;
 };
 
 /// A checksum of the documents' numbers, of the token ranges in them and of how many targets these

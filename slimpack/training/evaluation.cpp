@@ -12,18 +12,18 @@ namespace slimpack {
 
 Evaluation::Evaluation(const RunConfig& config, const Decoder& shape, const StepPlanner& planner,
                        const JobAgreement& agreement)
-    : reader_(config.evaluation.prefix, shape, config.model.config) {
+    : reader_(config.evaluation.prefix, shape, config.model.config, config.train.loss) {
   const std::vector<DocumentSequence> sequences = first_sequences(
       reader_.dataset().lengths(), configured_sequences(config.data), config.evaluation.tokens);
   documents_ = document_count(sequences);
   for (auto& batch : in_batches(sequences, config.data.step_tokens)) {
-    const std::int64_t targets = reader_.read(batch).targets;
-    targets_ += targets;
-    RunnablePlan planned = plan_together(agreement, planner, batch, targets, "evaluation",
+    const StepTokens tokens = reader_.read(batch);
+    weight_ += tokens.weight;
+    RunnablePlan planned = plan_together(agreement, planner, batch, tokens.targets, "evaluation",
                                          &StepPlanner::plan_evaluation);
     batches_.push_back({std::move(batch), std::move(planned)});
   }
-  if (targets_ == 0)
+  if (weight_ == 0)
     invalid_input(
         "evaluation.tokens is {}, within which '{}' has no target; raise it or build the dataset "
         "from other files",
@@ -40,7 +40,7 @@ EvaluationResult Evaluation::run(Engine& engine, const std::function<void()>& be
     result.loss += engine.evaluate(batch.planned.plan, batch.planned.lowered, tokens);
     result.tokens += total_tokens(batch.planned.plan.lengths);
   }
-  result.loss /= static_cast<double>(targets_);
+  result.loss /= weight_;
   result.time = monotonic_now() - start;
   return result;
 }

@@ -38,7 +38,7 @@ class Evaluation {
 
   DocumentReader reader_;
   std::vector<Batch> batches_;
-  std::int64_t targets_ = 0;    ///< of all batches
+  double weight_ = 0;           ///< StepTokens::weight of all batches
   std::int64_t documents_ = 0;  ///< of all batches
 };
 

@@ -259,7 +259,7 @@ class Training {
   }
 
   [[nodiscard]] PlanFile plan_of_last() const {
-    return {last_->ready.planned, run_.cost(), run_.plan_limits()};
+    return {last_->ready.planned, run_.cost_of(last_->ready), run_.plan_limits()};
   }
 
   [[nodiscard]] MeasuredStep measured_last() const {

@@ -153,7 +153,7 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
       progress_{.steps = start.checkpoint ? start.checkpoint->state.steps : 0},
       limits_(config_.train, progress_.steps) {
   const Decoder shape = checked_shape(config_);
-  DocumentReader reader(config_.data.prefix, shape, config_.model.config);
+  DocumentReader reader(config_.data.prefix, shape, config_.model.config, config_.train.loss);
   const std::optional<RunState> saved = saved_state(start);
   origin_ = origin_of(run_settings(config_, shape, reader.documents()), saved, start);
   if (saved) {
@@ -162,10 +162,9 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
   }
   DocumentStream stream(std::move(reader), config_.data,
                         saved ? saved->cursor : SamplerCursor{config_.data.seed, 0, 0});
-  // The lengths of the first step decide how the layers are divided.
-  const SequenceLengths lengths = lengths_of(stream.peek().sequences);
+  const StepBatch& first = stream.peek();  // decides how the layers are divided
   check_tokens(config_, stream.reader(), agreement_, listener);
-  PlanBasis basis = choose_plan_basis(config_, shape, start, saved ? &*saved : nullptr, lengths,
+  PlanBasis basis = choose_plan_basis(config_, shape, start, saved ? &*saved : nullptr, first,
                                       agreement_, listener, settings);
   engine_ = make_engine(config_, shape, basis.layout, start, agreement_);
   if (progress_.steps > config_.train.steps)
@@ -232,7 +231,7 @@ void TrainingRun::watch(const CompletedStep& done) {
   if (!agreement_.first()) return;
   const RunnablePlan& planned = done.ready.planned;
   const Timeline& timeline = done.result.timeline;
-  const auto measured = [&] { return measured_speeds(planned, cost(), timeline); };
+  const auto measured = [&] { return measured_speeds(planned, cost_of(done.ready), timeline); };
   if (const auto drift = drift_.add(planned.prediction.makespan, metrics_of(timeline).makespan,
                                     planned.speed, measured))
     listener_.note("", "warning: " + *drift);

@@ -79,6 +79,10 @@ class TrainingRun {
   [[nodiscard]] StepResult rerun(const ReadyStep& ready, ClockKind clock);
 
   [[nodiscard]] const Costs& cost() const { return maker_->planner().cost(); }
+  /// The costs that the step was planned with.
+  [[nodiscard]] Costs cost_of(const ReadyStep& step) const {
+    return maker_->planner().cost_of(step.batch.target_share());
+  }
   [[nodiscard]] PlanLimits plan_limits() const { return maker_->planner().limits(); }
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] const IndexedDataset& dataset() const { return maker_->reader().dataset(); }

@@ -31,10 +31,12 @@ constexpr std::string_view kEveryKey = R"(
 prefix = "d/corpus"
 context = 1024
 long_documents = "truncate"
+target_share = 0.25
 step_tokens = 2048
 seed = 3
 [train]
 steps = 7
+loss = "document"
 max_tokens = 9000000000
 max_seconds = 1.5
 dtype = "bf16"
@@ -81,12 +83,17 @@ TEST(RunConfig, EveryKeyIsRead) {
   const RunConfig config = parse_more(kEveryKey);
   RunConfig expected;
   expected.model.config = "/base/m.json";
-  expected.data = {"/base/d/corpus", Tokens(1024), LongDocumentsKind::kTruncate,
-                   Tokens(2048),     false,        3};
+  expected.data = {.prefix = "/base/d/corpus",
+                   .context = Tokens(1024),
+                   .long_documents = LongDocumentsKind::kTruncate,
+                   .target_share = 0.25,
+                   .step_tokens = Tokens(2048),
+                   .seed = 3};
   expected.train = {.steps = 7,
                     .max_tokens = Tokens(9'000'000'000),
                     .max_seconds = 1.5,
                     .dtype = Dtype::kBf16,
+                    .loss = LossKind::kDocument,
                     .seed = INT64_MAX,
                     .learning_rate = 1.0,
                     .min_learning_rate = 0.5,

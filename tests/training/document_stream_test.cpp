@@ -9,7 +9,8 @@ namespace slimpack {
 namespace {
 
 DocumentStream stream_of(const RunConfig& config, const SamplerCursor& from) {
-  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config),
+  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config,
+                         config.train.loss),
           config.data, from};
 }
 

@@ -41,7 +41,7 @@ RC_GTEST_PROP(Epoch, TrainsEveryTokenOfEveryDocumentExactlyOnceAlsoOverAResume, 
   const std::int64_t tokens = write_numbered_tokens(folder / "set", lengths);
   Decoder shape;
   shape.vocab_size = tokens;
-  const DocumentReader reader(folder / "set", shape, "config.json");
+  const DocumentReader reader(folder / "set", shape, "config.json", LossKind::kToken);
 
   // Counted by hand: how many sequences there are, and which tokens begin one.
   std::size_t sequences = 0;
@@ -58,7 +58,7 @@ RC_GTEST_PROP(Epoch, TrainsEveryTokenOfEveryDocumentExactlyOnceAlsoOverAResume, 
             *rc::gen::inRange(1, 5));
   const StepTokens read = reader.read(epoch);
   std::int64_t targets = 0;
-  for (const auto& [tokens_L, targets_L] : read.by_sequence) {
+  for (const auto& [tokens_L, targets_L, weights_L] : read.by_sequence) {
     RC_ASSERT(tokens_L.numel() <= context);
     RC_ASSERT(targets_L.numel() == tokens_L.numel());
     for (std::int64_t i = 0; i < tokens_L.numel(); ++i) {

@@ -19,7 +19,8 @@ using testing::in_processes;
 using testing::SmallRun;
 
 DocumentStream stream_of(const RunConfig& config) {
-  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config),
+  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config,
+                         config.train.loss),
           config.data, SamplerCursor{config.data.seed, 0, 0}};
 }
 
@@ -143,7 +144,7 @@ TEST(StepPlanner, RefusesAPlanOfAnotherRun) {
   const SequenceLengths lengths{Tokens(40), Tokens(7)};
   const StepPlanner planner = planner_of(small.config({"parallel.pp=2"}));
   const auto refused = [&](const StepPlanner& by, const SequenceLengths& of, const char* why) {
-    const StepPlan plan = by.plan(of, PlannerKind::kSlimpack).plan;
+    const StepPlan plan = by.plan(of, 1, PlannerKind::kSlimpack).plan;
     expect_invalid_input([&] { planner.require_of_this_run(plan, lengths, "the plan of rank 0"); },
                          {"the plan of rank 0", why});
   };
@@ -151,7 +152,7 @@ TEST(StepPlanner, RefusesAPlanOfAnotherRun) {
   refused(planner_of(small.config()), lengths, "other stages");
   refused(planner_of(small.config({"parallel.pp=2", "parallel.dp=2"})), lengths,
           "another number of replicas");
-  EXPECT_NO_THROW(planner.require_of_this_run(planner.plan(lengths, PlannerKind::kSlimpack).plan,
+  EXPECT_NO_THROW(planner.require_of_this_run(planner.plan(lengths, 1, PlannerKind::kSlimpack).plan,
                                               lengths, "the plan of rank 0"));
 }
 
