@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "slimpack/job/configured_model.h"
 #include "tests/training/small_run.h"
 
@@ -32,6 +34,22 @@ TEST(DocumentStream, GoesOnWhereABatchSaysThatItEnded) {
   DocumentStream whole = stream_of(config, {1, 0, 0});
   const SamplerCursor after_one = whole.next().cursor;
   EXPECT_EQ(stream_of(config, after_one).next().sequences, whole.next().sequences);
+}
+
+TEST(DocumentStream, WeighsTargetsByTheirDocumentWhereTheLossIsTheirMean) {
+  const testing::SmallRun small;
+  StepBatch of_tokens = stream_of(small.config({}), {1, 0, 0}).next();
+  StepBatch of_documents = stream_of(small.config({"train.loss=document"}), {1, 0, 0}).next();
+  ASSERT_EQ(of_documents.sequences, of_tokens.sequences);
+  EXPECT_EQ(of_documents.tokens.targets, of_tokens.tokens.targets);
+  // Without a mask every token but the first is a target, of weight 1 or of 1 ÷ (length − 1).
+  EXPECT_EQ(of_tokens.tokens.weight, static_cast<double>(of_tokens.tokens.targets));
+  const auto with_target = std::ranges::count_if(
+      of_documents.sequences, [](const auto& s) { return s.length > Tokens(1); });
+  EXPECT_EQ(of_documents.tokens.weight, static_cast<double>(with_target));
+  const auto tokens = static_cast<double>(total_tokens(lengths_of(of_tokens.sequences)).count());
+  EXPECT_DOUBLE_EQ(of_tokens.target_share(),
+                   static_cast<double>(of_tokens.tokens.targets) / tokens);
 }
 
 TEST(ChecksumOfDocuments, DependsOnDocumentsTheirOrderTheirRangesAndTheirTargets) {
