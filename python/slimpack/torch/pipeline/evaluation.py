@@ -33,16 +33,16 @@ class HeldOut:
     def evaluate(self, engine, before_batch):
         """(loss, nanoseconds) of an evaluation. Raises InvalidInput where no document has a target.
         REQUIRES: plan."""
-        start, loss, targets = time.monotonic_ns(), 0.0, 0
+        start, loss, weight = time.monotonic_ns(), 0.0, 0.0
         for plan, batch in zip(self._plans, self._batches, strict=True):
             before_batch()
             with engine.watch:
                 documents = documents_of(batch, plan, engine, self._read)
             result = engine.evaluate(plan, documents)
-            loss, targets = loss + result.loss * result.targets, targets + result.targets
-        if targets == 0:
+            loss, weight = loss + result.loss * result.weight, weight + result.weight
+        if weight == 0:
             raise InvalidInput("held_out has no target, so there is no loss; give other documents")
-        return loss / targets, time.monotonic_ns() - start
+        return loss / weight, time.monotonic_ns() - start
 
     def figures(self, step, loss, nanoseconds):
         """The figures of an evaluation's line in metrics.jsonl. step: steps done before it."""
