@@ -1,16 +1,19 @@
 """Hugging Face datasets as documents: tokens and targets are those of built files, and mistakes are told by row."""
 
+import json
 import random
 import warnings
+from pathlib import Path
 
 import datasets
 import numpy as np
 import pytest
 import slimpack
 from chat_data import STYLES, make_folder, random_messages, write_objects
+from forking import forked_job
 from slimpack.torch import from_dataset
 from text_data import build
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 datasets.disable_progress_bars()
 NO_ANSWER = {"messages": [{"role": "user", "content": "the cat"}]}
@@ -149,3 +152,19 @@ def test_conversations_that_are_none_are_told_by_row(tmp_path):
         with pytest.raises(slimpack.InvalidInput, match=message) as raised:
             from_dataset(of(messages=rows), model, **options)
         assert "\n" not in str(raised.value)
+
+
+def test_the_example_trains_on_conversations_on_two_stages(tmp_path):
+    model, r = make_folder(tmp_path / "model", STYLES["smollm2"], True), random.Random(3)
+    LlamaForCausalLM(LlamaConfig(vocab_size=400, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+                                 num_attention_heads=4)).save_pretrained(model)
+    chats = write_objects(tmp_path / "chats.jsonl", [{"messages": random_messages(r)} for _ in range(30)])
+    example = Path(__file__).parents[2] / "examples" / "train_on_chats.py"
+    command = [example, chats, "--model", model, "--output", tmp_path / "run", "--context", "64", "--step-tokens",
+               "256", "--steps", "4", "--held-out", "6"]
+    with forked_job(tmp_path, command, command) as processes:
+        assert processes.codes() == [0, 0], processes.text()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    losses = {name: [line["evaluation_loss"] for line in lines if line.get("set") == name]
+              for name in ("short", "long")}
+    assert all(len(of_set) == 2 and of_set[1] < of_set[0] for of_set in losses.values())

@@ -4,9 +4,13 @@ one document at a time."""
 import itertools
 import random
 
+import numpy as np
 import pytest
 import torch
-from ranks import Ranks
+import training_ranks
+from families import config_of, model_of
+from labels_ranks import EVALUATED_BY_WEIGHT, TRAINED_BY_WEIGHT, drawn_first, train_on_weights
+from ranks import Ranks, outcomes, run
 from slimpack import InvalidInput, LabelledTokens
 from slimpack.torch import targets
 from slimpack.torch.pipeline import LocalEngine, documents
@@ -81,6 +85,26 @@ def test_a_runtime_with_a_mistake_differs(monkeypatch, mutation, loss):
     MUTATIONS[mutation](monkeypatch)
     of_loss, of_gradients = differences(Case(0, loss, 2, 1, "sliced"))
     assert of_loss > 1e-3 and of_gradients > 1e-3
+
+
+def test_a_run_that_was_killed_goes_on_with_the_same_bits(tmp_path):
+    """Its documents have masks and weights, and their means count."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    expected = run(2, train_on_weights, whole, 4)
+    outcomes(2, train_on_weights, killed, 4, None, True)
+    assert [line["step"] for line in training_ranks.lines(killed)] == [1, 2, 3, 4]
+    again = run(2, train_on_weights, killed, 4, {"resume": True})
+    for weights, of_other in zip(again, expected, strict=True):
+        assert all(np.array_equal(weights[name], of_other[name]) for name in of_other)
+    for lines_of, name in ((training_ranks.lines, "loss"), (training_ranks.evaluations, "evaluation_loss")):
+        assert [line[name] for line in lines_of(killed)] == [line[name] for line in lines_of(whole)]
+    model = model_of(config_of(training_ranks.MODEL, tie_word_embeddings=True), 1)
+    n = training_ranks.CONTEXT
+    held_out = [document[i:i + n] for document in EVALUATED_BY_WEIGHT for i in range(0, len(document), n)]
+    step, evaluation = (transformers_step(model, given, "document")[0]
+                        for given in (drawn_first(trained=TRAINED_BY_WEIGHT), held_out))
+    assert training_ranks.lines(whole)[0]["loss"] == pytest.approx(step, rel=BOUND)
+    assert training_ranks.evaluations(whole)[0]["evaluation_loss"] == pytest.approx(evaluation, rel=BOUND)
 
 
 def test_weights_of_1_change_no_bit():
