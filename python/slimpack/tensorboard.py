@@ -70,12 +70,13 @@ def is_number(value):
 
 
 def scalars(line):
-    """The line's figures by name."""
-    result = {}
+    """The line's figures by name; those of a named set of held-out documents have its name behind."""
+    result, of = {}, line.get("set")
+    behind = f"/{of}" if isinstance(of, str) else ""
     for name, value in line.items():
         numbers = [v for v in (value if isinstance(value, list) else [value]) if is_number(v)]
         if numbers and name not in NOT_SCALARS:
-            result[name] = max(numbers)
+            result[name + behind] = max(numbers)
     return result
 
 

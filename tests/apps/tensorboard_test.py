@@ -56,6 +56,13 @@ def test_event_files_hold_every_figure_once(workspace):
         assert len(list((folder / "tensorboard").iterdir())) == 1
 
 
+def test_named_sets_of_held_out_documents_have_curves_of_their_own(tmp_path):
+    lines = [dict(step=1, evaluation_loss=2.5, set="code"), dict(step=1, evaluation_loss=0.5, set="chats")]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(dict(line, unix_ms=1000)) + "\n" for line in lines))
+    assert convert(tmp_path).returncode == 0
+    assert points(tmp_path) == {"evaluation_loss/code": [(1, 2.5, 1.0)], "evaluation_loss/chats": [(1, 0.5, 1.0)]}
+
+
 def line_of(step, loss):
     return json.dumps(dict(step=step, loss=loss, unix_ms=1000 + step)) + "\n"
 

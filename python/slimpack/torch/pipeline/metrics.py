@@ -48,8 +48,9 @@ def step_line(figures, place, columns=None):
 
 
 def evaluation_line(figures):
-    """An evaluation's figures for people."""
-    return _planner.evaluation_line(figures)
+    """An evaluation's figures for people, with the name of its set, if it has one."""
+    line = _planner.evaluation_line(figures)
+    return f"{figures['set']}: {line}" if "set" in figures else line
 
 
 def columns_of_stderr():

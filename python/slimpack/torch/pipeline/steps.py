@@ -14,7 +14,7 @@ from slimpack import InvalidInput, StepPlan, _planner
 from slimpack.balancing import require_positive
 from slimpack.labelled import LabelledTokens
 from slimpack.lengths import as_lengths
-from slimpack.torch.targets import count_of, targets_of
+from slimpack.torch.targets import as_weights, count_of, targets_of
 
 _END = object()  # of an iterator
 
@@ -227,11 +227,17 @@ def documents_of(drawn, plan, engine, read):
         return documents
     for sequence in map(int, plan.replicas[engine.groups.replica].sequences):
         begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
-        documents[sequence] = _as_tensors(read(int(drawn.documents[sequence]), begin, begin + length))
+        number = int(drawn.documents[sequence])
+        documents[sequence] = _as_tensors(read(number, begin, begin + length), number, begin)
     return documents
 
 
-def _as_tensors(document):
-    if isinstance(document, LabelledTokens):
-        return LabelledTokens(_as_tensors(document.tokens), _as_tensors(document.labels))
-    return document if isinstance(document, torch.Tensor) else torch.tensor(document)
+def _as_tensors(document, number, begin):
+    if not isinstance(document, LabelledTokens):
+        return _as_tensor(document)
+    weights = as_weights(document.weights, len(document), f"document {number}", begin)
+    return LabelledTokens(_as_tensor(document.tokens), _as_tensor(document.labels), weights)
+
+
+def _as_tensor(ids):
+    return ids if isinstance(ids, torch.Tensor) else torch.tensor(ids)

@@ -10,7 +10,7 @@ from slimpack import InvalidInput
 from slimpack.balancing import require_positive
 from slimpack.torch.pipeline.checkpoints import Checkpoints
 from slimpack.torch.pipeline.ending import Ending, Stopped
-from slimpack.torch.pipeline.evaluation import HeldOut
+from slimpack.torch.pipeline.evaluation import held_out_sets
 from slimpack.torch.pipeline.failure import Diverged, RunFailed
 from slimpack.torch.pipeline.metrics import (
     MetricsFile,
@@ -40,7 +40,7 @@ class Trainer:
         folder must hold none.
     held_out: documents whose loss is evaluated before the first step and at the end: a list of
         their token ids or LabelledTokens, or (lengths, read) as StepSampler and PlannedSteps take
-        them.
+        them; or several such sets by name, {"code": …, "chats": …}.
     evaluate_every: steps between further evaluations; 0 = none.
     on_step, on_evaluation: called on the first rank with a dict, the figures of a line of
         metrics.jsonl; by default one line on stderr.
@@ -53,7 +53,7 @@ class Trainer:
         self.steps, self.scheduler = steps, scheduler
         self._output, self._max_norm, self._every = Path(output), max_norm, checkpoint_every
         self._on_step, self._on_evaluation = on_step, on_evaluation
-        self._held_out = None if held_out is None else HeldOut(held_out, steps.sampler)
+        self._held_out = held_out_sets(held_out, steps.sampler)
         self._evaluate_every = evaluate_every
         self._metrics = MetricsFile(output)
         require_positive("keep_last", keep_last)
@@ -94,8 +94,8 @@ class Trainer:
     def _train_until(self, ending):
         if not ending.allows_another(self.done, self.tokens):
             return
-        if self._held_out is not None:
-            self._held_out.plan(self.steps)
+        for held_out in self._held_out:
+            held_out.plan(self.steps)
         self._evaluate_if_due(ending)
         count, tokens = ending.steps - self.done, ending.tokens_left(self.tokens)
         start = time.monotonic_ns()
@@ -131,18 +131,19 @@ class Trainer:
 
     def _evaluate_if_due(self, ending):
         """Evaluates before the first step, every so many steps, and where the run ends."""
-        if self._held_out is None or not ending.evaluation_due(self.done, self._evaluated,
-                                                               self._evaluate_every):
+        if not self._held_out or not ending.evaluation_due(self.done, self._evaluated,
+                                                           self._evaluate_every):
             return
-        loss, took = self._held_out.evaluate(self.engine, ending.require_no_stop)
-        if not math.isfinite(loss):
-            self._end_diverged(Diverged(
-                f"the evaluation loss is {loss}: training has diverged; lower the learning rate",
-                from_sound_weights=False), ending.steps)
+        for held_out in self._held_out:
+            loss, took = held_out.evaluate(self.engine, ending.require_no_stop)
+            if not math.isfinite(loss):
+                self._end_diverged(Diverged(
+                    f"the evaluation loss is {loss}: training has diverged; lower the learning rate",
+                    from_sound_weights=False), ending.steps)
+            if self.engine.groups.rank == 0:
+                figures = held_out.figures(self.done, loss, took)
+                self._report(figures, self._on_evaluation, lambda of=figures: evaluation_line(of))
         self._evaluated = self.done
-        if self.engine.groups.rank == 0:
-            figures = self._held_out.figures(self.done, loss, took)
-            self._report(figures, self._on_evaluation, lambda: evaluation_line(figures))
 
     def _end_diverged(self, error, steps):
         """Raises the error on all ranks, and says where training can go on. A checkpoint from which no
