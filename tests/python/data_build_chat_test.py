@@ -258,7 +258,8 @@ def test_the_report_counts_conversations_tokens_and_targets(folder, tmp_path, ca
     assert printed[2] == (f"{tmp_path}/c.mask.bin and c.mask.idx: {targets / count:.1%} of the tokens are targets "
                           f"({targets})")
     assert printed[3].startswith(f"chat template of '{model}': the texts of the first messages say where")
-    assert printed[4] == f"2 conversations without targets left out, the first: '{tmp_path}/in.jsonl': line 2"
+    assert printed[4] == (f"2 conversations without targets left out, the first: '{tmp_path}/in.jsonl': line 2 "
+                          "(its roles are 'user', none is 'assistant')")
     assert printed[5] == f"next: slimpack data inspect {tmp_path}/c --show 3 --tokenizer {model}"
 
 
