@@ -7,7 +7,8 @@ Tokens are stored as uint16 when the vocabulary is below 65,500, else as int32. 
 text is left out and counted.
 
 With --chat each document is a conversation, and PREFIX.mask.bin and PREFIX.mask.idx say which of its tokens
-the loss counts.
+the loss counts. A template that --chat-template names is kept in PREFIX-chat_template.jinja, and `slimpack train`
+puts it into its checkpoints.
 
 A build that was killed goes on when the same command is given again. What it has so far is in
 PREFIX.partial; the dataset appears under its name when it is complete.
@@ -66,13 +67,15 @@ class Build:
         if options.tokenizer is not None:
             self.tokenizer = read_tokenizer(options.tokenizer, options.eod_token,
                                             options.append_eod)
-        self.chat, self.column, self.noun = None, TextColumn(options.field), "document"
+        self.chat, named_template = None, None
+        self.column, self.noun = TextColumn(options.field), "document"
         if options.chat:
             self.require_objects()
             self.chat = chat_of(self.tokenizer, options.tokenizer, options.chat_template)
+            named_template = self.chat.templates["default"] if options.chat_template else None
             self.column, self.noun = ConversationColumns(options.field), "conversation"
         kept = kept_options(options, self.tokenizer, self.chat)
-        self.partial = Partial(outputs, self.inputs, kept, options.restart, has_mask=options.chat)
+        self.partial = Partial(outputs, self.inputs, kept, options.restart, options.chat, named_template)
         self.end = kept["--eod-token"]
 
     def require_objects(self):
@@ -107,10 +110,13 @@ class Build:
     def nothing(self):
         """The words about inputs of which nothing is left."""
         inputs, empty = len(self.inputs), self.partial.state.findings.empty
-        if self.chat:
-            return (f"none of the {inputs:,} inputs has a conversation with targets ({empty:,} have none); give "
-                    "other inputs, or another --loss-on")
-        return f"none of the {inputs:,} inputs has a document with text ({empty:,} are empty); give other inputs"
+        if not self.chat:
+            return (f"none of the {inputs:,} inputs has a document with text ({empty:,} are empty); give other "
+                    "inputs")
+        if not empty:
+            return f"none of the {inputs:,} inputs has a conversation; give other inputs"
+        return (f"none of the {inputs:,} inputs has a conversation with targets ({empty:,} have none), the first: "
+                f"{self.partial.state.findings.first_empty}; give other inputs, or another --loss-on")
 
     def make_encoder(self):
         """A callable that makes the encoder of a process."""
@@ -209,9 +215,15 @@ class Build:
               f"tokens are targets ({state.targets:,})")
         by = "its marks say" if self.chat.has_generation() else "the texts of the first messages say"
         print(f"chat template of '{shown(self.chat.folder)}': {by} where the assistant's turns begin and end")
+        if self.options.chat_template:
+            print(f"{out}-chat_template.jinja: a copy of it, for the checkpoints that are trained on these files")
         if (found := state.findings).cut:
             print(f"{counted(found.cut, self.noun)} with a turn that begins or ends within a token, the first: "
                   f"{found.first_cut}; the text is cut there, so that the prompt's tokens are those of generation")
+        if found.endless:
+            print(f"{counted(found.endless, self.noun)} whose last answer ends without a special token, the first: "
+                  f"{found.first_endless}; a model learns from such a token where to end, so let the template, or its "
+                  "marks, have one there")
 
     def report_end(self):
         tokenizer, ended = self.tokenizer, self.partial.state.findings.ended

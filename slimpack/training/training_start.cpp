@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/file.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 
 namespace slimpack {
@@ -49,6 +50,15 @@ std::optional<Checkpoint> find_checkpoint(const std::string& resume, const RunCo
   return found;
 }
 
+ModelFiles model_files_of(const TrainingStart& start, const RunConfig& config) {
+  if (start.checkpoint) return read_model_files(start.checkpoint->folder / kConfigFile);
+  if (!start.model.empty()) {
+    require_no_adapter(start.model);  // it may lack a config.json, too
+    return read_model_files(start.model / kConfigFile);
+  }
+  return read_model_files(config.model.config);
+}
+
 }  // namespace
 
 fs::path checkpoints_folder(const RunConfig& config) {
@@ -69,12 +79,12 @@ TrainingStart choose_start(const std::string& resume, const fs::path& init, cons
 }
 
 ModelFiles files_of(const TrainingStart& start, const RunConfig& config) {
-  if (start.checkpoint) return read_model_files(start.checkpoint->folder / kConfigFile);
-  if (!start.model.empty()) {
-    require_no_adapter(start.model);  // it may lack a config.json, too
-    return read_model_files(start.model / kConfigFile);
-  }
-  return read_model_files(config.model.config);
+  ModelFiles files = model_files_of(start, config);
+  fs::path chat = config.data.prefix;
+  chat += "-chat_template.jinja";
+  if (!config.data.prefix.empty() && fs::exists(chat))
+    files.texts["chat_template.jinja"] = read_file(chat, "chat template of the dataset");
+  return files;
 }
 
 }  // namespace slimpack

@@ -32,7 +32,8 @@ struct TrainingStart {
                                          const JobAgreement& agreement, TrainingListener& listener);
 
 /// The files that checkpoints copy from the model at the start: from the checkpoint's folder, else
-/// the model's folder, else that of model.config. Throws InvalidInput for unreadable files.
+/// the model's folder, else that of model.config. A chat template beside the dataset takes the
+/// place of theirs: what was trained answers by it. Throws InvalidInput for unreadable files.
 [[nodiscard]] ModelFiles files_of(const TrainingStart& start, const RunConfig& config);
 
 }  // namespace slimpack

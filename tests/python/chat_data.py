@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from text_data import bpe
+from text_data import bpe, build, left_in, read_megatron
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 WORDS = "the cat and other mat sat on a b c two lines then because é 日本 😀".split()
@@ -134,6 +134,14 @@ def random_messages(r, most=4):
 def write_objects(file, objects):
     file.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects))
     return file
+
+
+def built_in(folder, model, objects, *arguments, processes=1):
+    """Tokens and masks of what objects become with the tokenizer of a model's folder."""
+    file = write_objects(folder / "in.jsonl", objects)
+    out = folder / f"c{len(left_in(folder))}"
+    assert build("--chat", "--from", file, "--tokenizer", model, "--out", out, "--processes", processes, *arguments) == 0
+    return read_megatron(out)[1], read_mask(out)
 
 
 def read_mask(prefix):

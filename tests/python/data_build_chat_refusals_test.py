@@ -53,7 +53,8 @@ def with_message(message):
 @pytest.mark.parametrize("line, parts", [
     ([1], ["[1] is no JSON object", '{"messages": [{"role": "user"']),
     ({}, ["neither a field 'messages' nor 'prompt' and 'completion', the object has none", "--field"]),
-    ({"conversations": [], "id": 1}, ["the object has 'conversations', 'id'", "give --field"]),
+    ({"conversations": [], "id": 1}, ["the object has 'conversations', 'id'", "give the --field that holds messages"]),
+    ({"question": "a", "answer": "b"}, ["name a question and its answer 'prompt' and 'completion'"]),
     ({"prompt": "a"}, ["nor 'prompt' and 'completion'", "has 'prompt'"]),
     ({"prompt": "a", "completion": None}, ["nor 'prompt' and 'completion'"]),
     ({"prompt": 3, "completion": "a"}, ["field 'prompt' is 3, no list of messages"]),
@@ -83,6 +84,65 @@ def test_a_line_that_is_no_conversation_is_placed(refused, tmp_path, line, parts
     file = tmp_path / "in.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in (GOOD, GOOD, line, GOOD)))
     refused(file, f"'{file}': line 3: ", *parts)
+
+
+def other_roles(*roles):
+    return json.dumps({"messages": [{"role": role, "content": "the cat"} for role in roles]}).encode()
+
+
+LINE = json.dumps(GOOD).encode()
+
+
+@pytest.mark.parametrize("name, data, parts", [
+    ("in.json", b"[" + LINE + b"]", ["does not tell by its name what it holds", "jq -c '.[]' makes such lines"]),
+    ("in.jsonl", b"[\n" + LINE + b"\n]", ["line 1: no JSON object", "jq -c '.[]' FILE makes lines of a file"]),
+    ("in.jsonl", b"[" + LINE + b"]\n", ["line 1: [{", "is no JSON object", "jq -c '.[]' FILE makes lines"]),
+    ("in.jsonl", json.dumps(GOOD, indent=1).encode(), ["line 1: no JSON object", "jq -c . FILE of objects on several"]),
+    ("in.jsonl", LINE + b"\n" + LINE[:30], ["line 2: no JSON object", "mend or remove the line"]),
+    ("in.jsonl", b"", ["none of the 1 inputs has a conversation; give other inputs"]),
+    ("in.jsonl", json.dumps(GOOD).encode("utf-16"), ["line 1: byte 0xff at position 0 is no UTF-8; convert"]),
+    ("in.jsonl.gz", b"\x1f\x8b\x08abc", ["line 1: the compressed data is damaged"]),
+    ("in.csv", b"messages\n[]\n", ["holds text by its name", "--chat reads JSON lines and Parquet"]),
+    ("in.jsonl", other_roles("User", "Assistant"), [
+        "(1 have none), the first: ", "line 1 (its roles are 'User', 'Assistant', none is 'assistant')"]),
+    ("in.jsonl", other_roles("user", "model"), ["(its roles are 'user', 'model', none is 'assistant')"]),
+])
+def test_a_file_that_is_none_of_conversations_says_what_to_do(refused, tmp_path, name, data, parts):
+    (tmp_path / name).write_bytes(data)
+    refused(tmp_path / name, *parts)
+
+
+@pytest.mark.parametrize("template", ["hello", "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"])
+def test_a_template_that_writes_nothing_of_an_answer_is_told(refused, tmp_path, template):
+    model = make_folder(tmp_path / "model", Style(template, CHATML, ""))
+    refused(write_objects(tmp_path / "in.jsonl", [GOOD]), "(its text has nothing of what the assistant says)", model=model)
+
+
+@pytest.mark.parametrize("path, data, parts", [
+    ("maker/model", None, ["cannot read tokenizer", "a model of the Hub is downloaded first (hf download"]),
+    ("model.json", None, ["cannot read tokenizer", "check the path"]),
+    ("model.json", "<html>", ["is no tokenizer", "give the tokenizer.json of a Hugging Face model"]),
+])
+def test_what_is_no_tokenizer_is_told(refused, tmp_path, path, data, parts):
+    if data:
+        (tmp_path / path).write_text(data)
+    refused(write_objects(tmp_path / "in.jsonl", [GOOD]), *parts, model=tmp_path / path)
+
+
+@pytest.mark.parametrize("template, told", [
+    ("{% for m in messages %}{{ m.role + m.content + '<|im_end|>' }}{% endfor %}", False),
+    ("{% for m in messages %}{{ m.role + m.content + '<|im_end|>\n\n' }}{% endfor %}", False),
+    ("{% for m in messages %}{{ m.role + m.content + '\n' }}{% endfor %}", True),
+    ("{% for m in messages %}{{ m.role }}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}"
+     "{% else %}{{ m.content }}{% endif %}{{ '<|im_end|>' }}{% endfor %}", True),
+])
+def test_answers_that_do_not_end_with_a_special_token_are_counted(tmp_path, capsys, template, told):
+    """A model does not learn from them where to end, for example where marks leave the token out."""
+    model = make_folder(tmp_path / "model", Style(template, CHATML, ""))
+    file = write_objects(tmp_path / "in.jsonl", [GOOD, GOOD])
+    assert build("--chat", "--from", file, "--tokenizer", model, "--out", tmp_path / "c", "--processes", 1) == 0
+    line = f"2 conversations whose last answer ends without a special token, the first: '{file}': line 1; a model learns"
+    assert (line in capsys.readouterr().out) == told
 
 
 @pytest.mark.parametrize("template, chat, parts", [

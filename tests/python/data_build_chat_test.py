@@ -2,14 +2,15 @@
 what the assistant says, and against a slow search in the text where it does not."""
 
 import random
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chat_data import (CHATML, STYLES, Style, files_of_chat, make_folder, random_messages, read_mask, said,
+from chat_data import (CHATML, STYLES, Style, built_in, files_of_chat, make_folder, random_messages, read_mask, said,
                        write_objects)
 from slimpack.text import batches
-from text_data import build, left_in, read_megatron, run
+from text_data import build, read_megatron, run
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
@@ -29,13 +30,7 @@ def fixture_folder(tmp_path_factory):
 @pytest.fixture(name="built")
 def fixture_built(tmp_path):
     """Tokens and masks of what objects become."""
-    def built(model, objects, *arguments, processes=1):
-        file = write_objects(tmp_path / "in.jsonl", objects)
-        out = tmp_path / f"c{len(left_in(tmp_path))}"
-        assert build("--chat", "--from", file, "--tokenizer", model, "--out", out, "--processes", processes,
-                     *arguments) == 0
-        return read_megatron(out)[1], read_mask(out)
-    return built
+    return partial(built_in, tmp_path)
 
 
 def conversations(seed, count=40):
@@ -114,6 +109,25 @@ def test_all_tokens_of_a_conversation_may_count(folder, built):
     assert len(tokens) == 6 and masks == [[1] * len(ids) for ids in tokens]
 
 
+QUESTION, ANSWER = {"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat on"}
+
+
+@pytest.mark.parametrize("marks", [False, True])
+def test_a_token_that_ends_every_text_belongs_to_the_last_answer_alone(tmp_path, built, marks):
+    """Phi-3's template ends a text with it, whoever spoke last, unless an answer begins there."""
+    style = Style(
+        "{% for m in messages %}{{ '<|' + m.role + '|>' }}{% if m.role == 'assistant' %}BEGIN{{ m.content + '<|end|>' }}END"
+        "{% else %}{{ m.content + '<|end|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}"
+        "{% elif messages[-1].role == 'assistant' %}BEGIN{{ eos_token }}END{% else %}{{ eos_token }}{% endif %}",
+        ["<|user|>", "<|assistant|>", "<|end|>"], "<|end|>")
+    model = make_folder(tmp_path / "model", style, marks)
+    tokens, masks = built(model, [{"messages": [QUESTION, ANSWER] * 2}, {"messages": [QUESTION, ANSWER, QUESTION]}])
+    assert [said(model, ids, mask) for ids, mask in zip(tokens, masks)] == [
+        ["sat on<|end|>", "sat on<|end|></s>"], ["sat on<|end|>"]]
+    whole = Tokenizer.from_file(str(model / "tokenizer.json")).decode(tokens[1], skip_special_tokens=False)
+    assert whole == "<|user|>the cat<|end|><|assistant|>sat on<|end|><|user|>the cat<|end|></s>"
+
+
 CALL = {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 WITH_TOOLS = [{"role": "system", "content": "be"}, {"role": "user", "content": "the cat"},
@@ -154,7 +168,6 @@ def test_a_call_of_a_tool_is_found_that_the_template_writes_otherwise_when_it_is
         "<think>\n\n</think>\n\nsat on<|im_end|>\n"]
 
 
-QUESTION, ANSWER = {"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat on"}
 EARLIER = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
 
 
@@ -245,7 +258,8 @@ def test_the_report_counts_conversations_tokens_and_targets(folder, tmp_path, ca
     assert printed[2] == (f"{tmp_path}/c.mask.bin and c.mask.idx: {targets / count:.1%} of the tokens are targets "
                           f"({targets})")
     assert printed[3].startswith(f"chat template of '{model}': the texts of the first messages say where")
-    assert printed[4] == f"2 conversations without targets left out, the first: '{tmp_path}/in.jsonl': line 2"
+    assert printed[4] == (f"2 conversations without targets left out, the first: '{tmp_path}/in.jsonl': line 2 "
+                          "(its roles are 'user', none is 'assistant')")
     assert printed[5] == f"next: slimpack data inspect {tmp_path}/c --show 3 --tokenizer {model}"
 
 

@@ -109,23 +109,29 @@ class Generator:
         self.model.forget()
 
     def chat(self, messages, *, tools=None, documents=None, template=None, variables=None, **settings):
-        """The answer to messages, such as {"role": "user", "content": "Hello"}. Settings as in generate.
+        """The answer to messages, such as {"role": "user", "content": "Hello"}. Settings as in generate. The
+        special token with which the chat template ends a turn also ends the answer.
 
         tools, documents: JSON schemas of functions, and texts, for chat templates that know them.
         template: the name of one of the model's chat templates, or a Jinja program. None = its usual one.
         variables: by name, what else the template sees, such as {"enable_thinking": False}.
         """
-        prompt = Chat(self.folder, self.texts).tokens(messages, tools=tools, documents=documents,
-                                                      template=template, variables=variables)
+        chat = Chat(self.folder, self.texts)
+        of_template = {"tools": tools, "documents": documents, "template": template, "variables": variables}
+        prompt = chat.tokens(messages, **of_template)
+        end = chat.end_of_turn(**of_template)
+        if end is not None and self.texts.special_ids[end] not in self.texts.end_tokens:
+            settings = {"end_tokens": (*self.texts.end_tokens, self.texts.special_ids[end]), **settings}
         return self.generate(prompt, **settings)
 
     def generate(self, prompt, *, max_new_tokens=256, temperature=0.0, top_k=0, top_p=1.0, min_p=0.0,
-                 seed=0, stop=(), ignore_eos=False, prefill_slice=None, on_text=None):
+                 seed=0, stop=(), end_tokens=None, ignore_eos=False, prefill_slice=None, on_text=None):
         """Goes on from a prompt: text, or the numbers of tokens. Returns a Generation.
 
         temperature: 0 takes the likeliest token each time.
         top_k, top_p, min_p: leave unlikely tokens out, as in transformers; 0, 1 and 0 leave out none.
         stop: texts that end the answer and are not part of it. The text of a special token may be one.
+        end_tokens: the tokens that end the answer. None = those that the model's settings name.
         ignore_eos: goes on where the model would end.
         prefill_slice: tokens of the prompt that go through the model at once; fewer take less memory.
         on_text: called with each new piece of text.
@@ -135,6 +141,8 @@ class Generator:
         """
         settings = self.native_settings(max_new_tokens, temperature, top_k, top_p, min_p, seed, ignore_eos,
                                         prefill_slice)
+        if end_tokens is not None and not ignore_eos:
+            settings.stop_tokens = token_ids("end_tokens", end_tokens)
         answer = Answer(self.texts, stop, on_text)
         return answer.finish(self.model.generate(self.tokens_of(prompt), settings, answer.hear))
 

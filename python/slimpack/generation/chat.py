@@ -15,6 +15,7 @@ from slimpack.text.special_tokens import read_object
 
 CONFIG, FILE, FOLDER = "tokenizer_config.json", "chat_template.jinja", "additional_chat_templates"
 # Names under which a message's reasoning is given. Templates read the first.
+LETTER = "\u1e9f"  # no template writes it by itself
 REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
@@ -52,6 +53,14 @@ class Chat:
                  **self.texts.special_tokens, **plain(variables or {}, "variables")}
         with self.told():
             return compiled(self.chosen(template, tools)).render(given)
+
+    def end_of_turn(self, **settings):
+        """The special token (its text) that the template writes behind what an assistant said; None where it writes
+        none. Settings as in text."""
+        messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": LETTER}]
+        with contextlib.suppress(InvalidInput):  # it may refuse these messages, which nobody gave
+            behind = self.text(messages, add_generation_prompt=False, **settings).partition(LETTER)[2].lstrip()
+            return max(filter(behind.startswith, self.texts.special_ids), key=len, default=None)
 
     def has_generation(self, tools=None):
         """Whether the template for these tools marks what an assistant said."""
@@ -98,7 +107,7 @@ class Chat:
             raise InvalidInput(f"'{shown(self.folder)}' has the chat templates {names} and none named "
                                "'default'; name one of them with template=")
         raise InvalidInput(f"'{shown(self.folder)}' has no chat template; leave --chat away for a model "
-                           "that was not tuned on chats")
+                           f"that was not tuned on chats, or put its template there as {FILE}")
 
 
 def templates_of(folder):

@@ -12,7 +12,7 @@ from slimpack import InvalidInput
 from slimpack.generation.chat import Chat
 from slimpack.text.conversations import conversations_of
 from slimpack.text.encoding import EncodedBatch, Encoder, Findings
-from slimpack.text.errors import BadDocument, BadInput, require_text, shown
+from slimpack.text.errors import BadDocument, BadInput, listed, require_text, shown
 from slimpack.text.targets import Targets
 from slimpack.text.tokenizer import load
 
@@ -55,6 +55,8 @@ class ChatEncoder(Encoder):
         # It puts tokens around every text, and may leave spaces out of the places of tokens.
         self.tokenizer.post_processor = None
         self.chat, self.loss_on = chat, loss_on
+        added = self.tokenizer.get_added_tokens_decoder().values()
+        self.special = tuple(token.content for token in added if token.special)
 
     def encode(self, batch):
         lengths, tokens, masks, found, characters = [], [], [], Findings(), 0
@@ -77,8 +79,10 @@ class ChatEncoder(Encoder):
         stored, mask = self.encoded(conversation.place, text, spans, found)
         # The first token of a document is never predicted.
         if not mask[1:].any():
-            found.add(Findings(empty=1, first_empty=conversation.place))
+            found.add(Findings(empty=1, first_empty=f"{conversation.place} ({why_without_targets(conversation)})"))
             return text, None, None
+        if not text[:spans[-1][1]].rstrip().endswith(self.special):
+            found.add(Findings(endless=1, first_endless=conversation.place))
         if lost := self.losses.of(text):
             found.add(Findings(lost_characters=lost, lossy=1, first_lossy=conversation.place))
         return text, stored, mask
@@ -123,6 +127,14 @@ class ChatEncoder(Encoder):
             offsets.append(np.array(encoding.offsets, np.int64).reshape(-1, 2) + begin)
         begins, ends = np.concatenate(offsets).T
         return ids, begins, ends
+
+
+def why_without_targets(conversation):
+    """In words, why no token of a conversation is a target."""
+    roles = {message["role"]: None for message in conversation.messages[conversation.first:]}
+    if "assistant" in roles:
+        return "its text has nothing of what the assistant says"
+    return f"its roles are {listed(roles)}, none is 'assistant'"
 
 
 def torn_borders(begins, ends, spans):

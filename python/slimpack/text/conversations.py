@@ -70,7 +70,8 @@ def conversation_of(value, place, field=MESSAGES):
     else:
         present = [name for name in value if value[name] is not None]
         raise BadDocument(f"{place}: neither a field '{field}' nor '{PROMPT}' and '{COMPLETION}', the object has "
-                          f"{listed(present)}; give --field, or {MEND}")
+                          f"{listed(present)}; give the --field that holds messages, or name a question and its answer "
+                          f"'{PROMPT}' and '{COMPLETION}', or {MEND}")
     return Conversation(place, prompt + answer, tools_in(value.get(TOOLS), place), len(prompt))
 
 

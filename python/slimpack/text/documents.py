@@ -15,6 +15,8 @@ from slimpack.text.parquet import read_parquet
 
 MAX_DOCUMENT_BYTES = 1 << 30
 NEWLINE = b"\n"
+# Told where a file of JSON is no file of lines.
+SPREAD = "jq -c '.[]' FILE makes lines of a file that holds a list, jq -c . FILE of objects on several lines"
 
 
 def too_long(place):
@@ -128,11 +130,15 @@ def object_of(line, place, example):
     """The object in a line of JSON. example: one as it should be."""
     try:
         value = json.loads(decoded(line, place))
+    except BadDocument:
+        raise
     except (ValueError, RecursionError) as error:
-        raise BadDocument(f"{place}: no JSON object ({error}); mend or remove the line") from error
+        remedy = SPREAD if line.strip() in (b"[", b"{") else "mend or remove the line"
+        raise BadDocument(f"{place}: no JSON object ({error}); {remedy}") from error
     if not isinstance(value, dict):
+        more = f"; {SPREAD}" if isinstance(value, list) else ""
         raise BadDocument(f"{place}: {shortened(value)} is no JSON object; each line holds one, "
-                          f"such as {example}")
+                          f"such as {example}{more}")
     return value
 
 

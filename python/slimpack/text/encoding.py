@@ -31,6 +31,8 @@ class Findings:
     ended: int = 0  # documents whose text ends with the end of a document already
     cut: int = 0  # conversations whose text is cut where a token would be partly a target
     first_cut: str | None = None
+    endless: int = 0  # conversations whose last target is no special token
+    first_endless: str | None = None
 
     def add(self, others):
         self.empty += others.empty
@@ -41,6 +43,8 @@ class Findings:
         self.ended += others.ended
         self.cut += others.cut
         self.first_cut = self.first_cut or others.first_cut
+        self.endless += others.endless
+        self.first_endless = self.first_endless or others.first_endless
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,8 @@ def format_of(path, wanted):
     path_lower = path.lower()
     if path_lower.endswith(UNCLEAR_ENDINGS):
         raise BadInput(f"'{shown(path)}' does not tell by its name what it holds; give --format "
-                       "jsonl (an object on each line) or --format text (one document)")
+                       "jsonl (an object on each line; jq -c '.[]' makes such lines of a list) or --format text (one "
+                       "document)")
     if path_lower.endswith(COMPRESSED_ENDINGS):
         raise BadInput(f"'{shown(path)}' is compressed by its name, and only JSON lines are read "
                        "compressed, by gzip; decompress it, or leave it out (--glob)")

@@ -25,6 +25,11 @@ class Outputs:
     def tokenizer(self):
         return self.named("-tokenizer.json")
 
+    @property
+    def chat_template(self):
+        """The template that `slimpack train` puts into its checkpoints in place of the model's own."""
+        return self.named("-chat_template.jinja")
+
     def of_build(self, has_mask):
         """The files that a build leaves, by their names in PREFIX.partial, in the order in which they get their
         own: nobody sees a dataset without the mask that it is built with."""
@@ -34,7 +39,7 @@ class Outputs:
 
     def all(self):
         beside = (".checked.json", ".mask.checked.json")
-        return [self.partial, *self.of_build(True).values(), *map(self.named, beside)]
+        return [self.partial, self.chat_template, *self.of_build(True).values(), *map(self.named, beside)]
 
 
 def write_json(file, value):

@@ -13,7 +13,7 @@
 2. They reach the disk.
 3. progress.json is replaced and says how much there is.
 4. At the end the index is written, and progress.json names the stage "naming".
-5. The files get their names: the tokenizer, the mask, the .bin, the .idx.
+5. The files get their names: a named chat template, the tokenizer, the mask, the .bin, the .idx.
 A start after a kill in 1 to 3 cuts the files to what progress.json says. A start after a kill in 5
 gives the remaining files their names."""
 
@@ -84,10 +84,13 @@ def difference(old, new):
 
 
 class Partial:
-    """The build in the folder; begins one where there is none. has_mask: whether it has a mask."""
+    """The build in the folder; begins one where there is none.
 
-    def __init__(self, outputs, inputs, options, restart, has_mask=False):
-        self.outputs, self.has_mask = outputs, has_mask
+    has_mask: whether it has a mask. chat_template: a text that the dataset keeps beside it; None = none.
+    """
+
+    def __init__(self, outputs, inputs, options, restart, has_mask=False, chat_template=None):
+        self.outputs, self.has_mask, self.chat_template = outputs, has_mask, chat_template
         self.folder = outputs.partial
         with writing(outputs.prefix):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -116,7 +119,7 @@ class Partial:
 
     def check_outputs(self):
         """Fails at once where writing would fail at the end."""
-        for file in self.outputs.of_build(self.has_mask).values():
+        for file in (self.outputs.chat_template, *self.outputs.of_build(self.has_mask).values()):
             if file.is_dir():
                 raise BadInput(f"cannot write '{shown(file)}': it is a folder; give another --out")
             with writing(file):
@@ -220,7 +223,11 @@ class Partial:
                 self.write_index("mask.idx", np.dtype("u1"))
             self.state.stage = "naming"
             self.note()
+        if self.chat_template is not None:
+            replace_with(self.outputs.chat_template, self.chat_template.encode())
         with writing(self.outputs.prefix):
+            if self.chat_template is None:  # one beside it is that of an earlier dataset
+                self.outputs.chat_template.unlink(missing_ok=True)
             for name, file in self.outputs.of_build(self.has_mask).items():
                 if (self.folder / name).exists():
                     os.replace(self.folder / name, file)

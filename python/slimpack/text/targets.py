@@ -4,12 +4,14 @@
 2. Else a turn's targets begin where the text of the messages before it ends, with what the template puts
    there to let the assistant answer, and end where the text of the messages up to it ends. That text is the
    beginning of the whole text.
-3. A template may write a turn otherwise when messages follow, as Qwen3 leaves earlier thinking out. Then the
+3. A template may end every text with the token that ends texts, as Phi-3's does. The shorter text of 2 is then
+   taken without it.
+4. A template may write a turn otherwise when messages follow, as Qwen3 leaves earlier thinking out. Then the
    border is looked for behind the content of the message before it, or behind the function's name in its last
    call. A letter that the text lacks is put at the end of that content, in the whole text and in the shorter
    text of 2. Each must have this one letter more. What stands behind the letter in the shorter text must also
    stand behind it in the whole text.
-4. What none of these tells is refused.
+5. What none of these tells is refused.
 """
 
 import re
@@ -98,6 +100,8 @@ class Targets:
         text = self.render(self.messages[:count], add_generation_prompt=is_begin)
         if self.text.startswith(text):
             return len(text)
+        if not is_begin and (bare := self.without_end_of_text(text)) and self.text.startswith(bare):
+            return len(bare)
         here = self.content_end(self.messages[:count], text, is_begin)
         there = self.content_end(self.messages, self.text, False, count - 1)
         if here is None or there is None or not self.text.startswith(text[here:], there):
@@ -105,6 +109,11 @@ class Targets:
             raise self.refusal(which, f"it writes the turn otherwise where messages follow, so that it is unknown "
                                       f"where it {where}")
         return there + len(text) - here
+
+    def without_end_of_text(self, text):
+        """A text without the token at its end that ends texts; None where not both it and the whole text have one."""
+        end = self.chat.texts.special_tokens.get("eos_token")
+        return text.removesuffix(end) if end and text.endswith(end) and self.text.endswith(end) else None
 
     def content_end(self, messages, text, has_prompt, at=-1):
         """Where the content of a message ends in the text of all; None where it does not stand there once, as it

@@ -87,7 +87,8 @@ def read_tokenizer(path, wanted_end=None, append=None):
     if file.is_dir():
         file /= "tokenizer.json"
     name = shown(file)
-    with reading(file, "tokenizer"):
+    of_hub = "" if file.parent.exists() else "; a model of the Hub is downloaded first (hf download NAME --local-dir FOLDER)"
+    with reading(file, "tokenizer", f"check the path{of_hub}"):
         data = file.read_bytes()
     library = import_tokenizers()
     try:

@@ -1,0 +1,87 @@
+"""From conversations to an answer of the model that was trained on them: `slimpack data build --chat`, `train
+--init`, `generate --chat`. The model is one of text: nothing in its folder knows of chats."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from program import BUILD, SLIMPACK
+from small_chat_model import TEMPLATE, write_small_chat_model
+
+FACTS = {"Where does the Alder go?": "To Orrin.", "Where does the Heron go?": "To Ness, at ten.",
+         "When is lunch?": "Ask the cook."}
+RUN = """
+[model]
+config = "model/config.json"
+[data]
+prefix = "chats"
+context = 128
+step_tokens = 256
+[train]
+steps = 60
+learning_rate = 1e-2
+warmup_steps = 5
+weight_decay = 0.0
+[hardware]
+[output]
+dir = "run"
+"""
+
+
+def slimpack(folder, *arguments):
+    environment = {**os.environ, "SLIMPACK_PYTHON": sys.executable, "PYTHONPATH": str(BUILD / "python")}
+    done = subprocess.run([SLIMPACK, *map(str, arguments)], cwd=folder, capture_output=True, text=True,
+                          env=environment, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module", name="folder")
+def fixture_folder(tmp_path_factory):
+    """Where a model was trained on conversations by a template that was named for them."""
+    folder = tmp_path_factory.mktemp("tuned")
+    write_small_chat_model(folder / "model", [*FACTS, *FACTS.values()], vocabulary=320, hidden=64, layers=2)
+    model = folder / "model"
+    (model / "chat_template.jinja").unlink()
+    for file, changes in (("tokenizer_config.json", {"eos_token": "<|endoftext|>"}),
+                          ("generation_config.json", {"eos_token_id": 0}), ("config.json", {"eos_token_id": 0})):
+        (model / file).write_text(json.dumps({**json.loads((model / file).read_text()), **changes}))
+    (folder / "own.jinja").write_text(TEMPLATE)
+    (folder / "run.toml").write_text(RUN)
+    (folder / "chats.jsonl").write_text("".join(
+        json.dumps({"prompt": question, "completion": answer}) + "\n" for question, answer in FACTS.items()))
+    told = slimpack(folder, "data", "build", "--chat", "--from", "chats.jsonl", "--tokenizer", "model",
+                    "--chat-template", "own.jinja", "--out", "chats")
+    assert "chats-chat_template.jinja: a copy of it, for the checkpoints that are trained" in told
+    slimpack(folder, "train", "run.toml", "--init", "model")
+    return folder
+
+
+def test_a_checkpoint_has_the_template_that_its_conversations_were_written_by(folder):
+    checkpoint = folder / "run" / "checkpoints" / "step-00000060"
+    assert (checkpoint / "chat_template.jinja").read_text() == TEMPLATE
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        assert (checkpoint / name).read_bytes() == (folder / "model" / name).read_bytes()
+
+
+@pytest.mark.parametrize("question", FACTS)
+def test_an_answer_ends_where_its_turn_ends(folder, question):
+    """The model's own settings name <|endoftext|> alone, which no conversation has."""
+    made = json.loads(slimpack(folder, "generate", "run/checkpoints", question, "--chat", "--json", "--dtype", "fp32",
+                               "--max-new-tokens", "20"))
+    assert (made["text"], made["end"]) == (FACTS[question], "stop_token")
+    longer = json.loads(slimpack(folder, "generate", "run/checkpoints", question, "--chat", "--json", "--dtype",
+                                 "fp32", "--max-new-tokens", "20", "--ignore-eos"))
+    assert longer["end"] == "length" and longer["text"].startswith(FACTS[question])
+
+
+def test_a_dataset_that_is_built_again_without_it_loses_the_template(folder):
+    build = ["data", "build", "--chat", "--from", "chats.jsonl", "--tokenizer", "model", "--out", "again"]
+    slimpack(folder, *build, "--chat-template", "own.jinja")
+    assert (folder / "again-chat_template.jinja").read_text() == TEMPLATE
+    (folder / "model" / "chat_template.jinja").write_text(TEMPLATE)
+    slimpack(folder, *build)
+    assert not (folder / "again-chat_template.jinja").exists()
+    (folder / "model" / "chat_template.jinja").unlink()
