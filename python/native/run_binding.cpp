@@ -49,7 +49,10 @@ std::string line_of_step(const nb::dict& line, std::int64_t done_before, std::in
   f.documents = figure<std::int64_t>(line, "documents");
   f.tokens = Tokens(figure<std::int64_t>(line, "tokens"));
   f.step_time = Nanos(figure<std::int64_t>(line, "step_ns"));
+  f.sequences = figure<std::int64_t>(line, "sequences");
   f.bubble = figure<double>(line, "bubble");
+  f.targets = figure<std::int64_t>(line, "targets");
+  if (line.contains("mfu")) f.mfu = figure<double>(line, "mfu");
   f.predicted_bubble = figure<double>(line, "predicted_bubble");
   for (const auto bytes : figure<std::vector<std::int64_t>>(line, "peak_activation_bytes"))
     f.peak_activation.emplace_back(bytes);

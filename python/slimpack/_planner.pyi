@@ -349,7 +349,7 @@ class StepPlan:
         Writes timeline.json, plan.json and measured.json of a measured Timeline of this step.
         """
 
-    def step_figures(self, timeline: Timeline, step: int, loss: float, gradient_norm: float, learning_rate: float, documents: Sequence[int], begins: Sequence[int], planning_ns: int, planning_wait_ns: int) -> str:
+    def step_figures(self, timeline: Timeline, step: int, loss: float, gradient_norm: float, learning_rate: float, targets: int, left_out: int, reading_ns: int, documents: Sequence[int], begins: Sequence[int], planning_ns: int, planning_wait_ns: int) -> str:
         """
         A line of metrics.jsonl of this step, without the time at which it is written.
         """

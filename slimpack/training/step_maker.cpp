@@ -67,9 +67,11 @@ void StepMaker::start(RankSpeeds speeds) {
 
 StepMaker::Made StepMaker::make() {
   Made made;
+  const Nanos begin = monotonic_now();
   made.step.batch = stream_.next();
   if (!agreement_.first()) return made;
   const Nanos start = monotonic_now();
+  made.step.reading_time = start - begin;
   made.step.planned = planner_.plan(lengths_of(made.step.batch.sequences), kind_, speeds_);
   made.step.planning_time = monotonic_now() - start;
   if (!agreement_.alone())
@@ -113,7 +115,7 @@ ReadyStep StepMaker::again(StepBatch batch, PlannerKind kind) const {
                       return planner.plan(lengths, kind, speeds_);
                     });
   const Nanos took = monotonic_now() - start;
-  return {std::move(batch), std::move(planned), took, took};
+  return {std::move(batch), std::move(planned), took, took, Nanos(0)};
 }
 
 }  // namespace slimpack

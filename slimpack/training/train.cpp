@@ -97,9 +97,9 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
                                     to_string(config.plan.planner)));
 }
 
-StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
-  StepFigures f =
-      figures_of(step.ready.batch.sequences, step.ready.planned.prediction, step.result.timeline);
+StepFigures figures_of(const CompletedStep& step, const Costs& cost, const TrainConfig& config) {
+  StepFigures f = figures_of(step.ready.batch.sequences, cost, step.ready.planned.prediction,
+                             step.result.timeline);
   f.step = step.step + 1;
   f.loss = step.result.loss;
   f.gradient_norm = step.result.gradient_norm;
@@ -119,9 +119,12 @@ class Training {
         run_(run),
         writer_(run.engine(), checkpoints_folder(request.config),
                 std::max(request.config.checkpoint.keep_last, kKeptWhileTraining),
+  f.targets = step.ready.batch.tokens.targets;
+  f.left_out = step.ready.batch.left_out;
                 std::move(model_files)),
         agreement_(agreement),
         listener_(listener) {}
+  f.reading_time = step.ready.reading_time;
 
   [[nodiscard]] TrainingResult result() {
     const bool interrupted = !train_steps();
@@ -175,7 +178,7 @@ class Training {
       while (auto step = next_step()) {
         last_ = std::move(step);
         if (agreement_.first()) {
-          summary_.steps.push_back(figures_of(*last_, config().train));
+          summary_.steps.push_back(figures_of(*last_, run_.cost(), config().train));
           metrics.add(summary_.steps.back());
           listener_.step(summary_.steps.back(),
                          {done_before, config().train.steps, monotonic_now() - start});
