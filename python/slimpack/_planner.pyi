@@ -421,6 +421,19 @@ class MetricsFile:
         Writes a JSON object. Raises InvalidInput or RuntimeError where that fails; the file then ends with the line before.
         """
 
+class LogProcess:
+    """A child process that sends a run's metrics on while it goes on."""
+
+    def __init__(self, command: Sequence[str], names: Sequence[str], folder: str | os.PathLike, settings: str) -> None:
+        """
+        command: starts the module slimpack.log. names: of the logs. settings: of the run, as TOML. Waits until the child has its libraries. Raises InvalidInput where one is missing.
+        """
+
+    def finish(self, well: bool) -> str:
+        """
+        Waits a minute at most until the child has sent the rest. Returns what went wrong, or nothing. well: whether training has ended well.
+        """
+
 def step_line(line: dict, done_before: int, steps: int, elapsed_ns: int, columns: int | None) -> str:
     """
     A line of a step in metrics.jsonl for people, with as many figures as fit. done_before: steps before this start; steps: of the run; elapsed_ns: of this start.
