@@ -24,6 +24,8 @@ nb::dict to_dict(const StepFigures& f) {
   figures["learning_rate"] = f.learning_rate;
   figures["documents"] = f.documents;
   figures["tokens"] = f.tokens.count();
+  figures["targets"] = f.targets;
+  if (f.mfu) figures["mfu"] = *f.mfu;
   figures["tokens_per_second"] = f.tokens_per_second();
   figures["seconds"] = to_seconds(f.step_time);
   figures["predicted_seconds"] = to_seconds(f.predicted_time);

@@ -349,7 +349,7 @@ class StepPlan:
         Writes timeline.json, plan.json and measured.json of a measured Timeline of this step.
         """
 
-    def step_figures(self, timeline: Timeline, step: int, loss: float, gradient_norm: float, learning_rate: float, documents: Sequence[int], begins: Sequence[int], planning_ns: int, planning_wait_ns: int) -> str:
+    def step_figures(self, timeline: Timeline, step: int, loss: float, gradient_norm: float, learning_rate: float, targets: int, left_out: int, reading_ns: int, documents: Sequence[int], begins: Sequence[int], planning_ns: int, planning_wait_ns: int) -> str:
         """
         A line of metrics.jsonl of this step, without the time at which it is written.
         """
@@ -419,6 +419,19 @@ class MetricsFile:
     def add(self, line: str, step: int, evaluation: bool) -> None:
         """
         Writes a JSON object. Raises InvalidInput or RuntimeError where that fails; the file then ends with the line before.
+        """
+
+class LogProcess:
+    """A child process that sends a run's metrics on while it goes on."""
+
+    def __init__(self, command: Sequence[str], names: Sequence[str], folder: str | os.PathLike, settings: str) -> None:
+        """
+        command: starts the module slimpack.log. names: of the logs. settings: of the run, as TOML. Waits until the child has its libraries. Raises InvalidInput where one is missing.
+        """
+
+    def finish(self, well: bool) -> str:
+        """
+        Waits a minute at most until the child has sent the rest. Returns what went wrong, or nothing. well: whether training has ended well.
         """
 
 def step_line(line: dict, done_before: int, steps: int, elapsed_ns: int, columns: int | None) -> str:

@@ -91,8 +91,8 @@ struct EndCosts {
   EdgeTime embedding_forward;   ///< first stage, forward
   EdgeTime embedding_backward;  ///< first stage, backward
   EdgeTime head_backward;  ///< last stage: final norm, head, loss and their gradients of targets
-  /// Share of the tokens that are targets, in every MicroPack alike. Tokens whose next one the loss
-  /// does not count need no head.
+  /// Share of the tokens behind another one that are targets, in every MicroPack alike. Tokens
+  /// whose next one the loss does not count need no head.
   double target_share = 1;
 
   /// head_backward of MicroPacks that hold other tokens, too.

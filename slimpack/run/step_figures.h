@@ -3,17 +3,29 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "slimpack/base/units.h"
+#include "slimpack/cost/cost_model.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/sim/simulate.h"
 #include "slimpack/spec/run_config.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
+
+/// How long a rank does what in a step, as the mean of all ranks. A rank that does none of it waits
+/// for its first action, or for the end of the step.
+struct PartTimes {
+  Nanos forward;
+  Nanos backward;   ///< with the head, if the vocabulary is spread
+  Nanos optimizer;  ///< gradient norm, clipping, parameter update
+  Nanos reduction;  ///< of gradients between ranks
+  Nanos waiting;    ///< for messages
+};
 
 struct StepFigures {
   std::int64_t step = 0;  ///< from 1 on
@@ -23,23 +35,28 @@ struct StepFigures {
   std::int64_t documents = 0;  ///< of the step's sequences
   std::int64_t sequences = 0;
   Tokens tokens;
+  std::int64_t targets = 0;            ///< tokens that the loss counts, of all replicas
+  std::int64_t left_out = 0;           ///< sequences drawn before: those of steps without a target
   Tokens longest;                      ///< of the longest sequence
   ClockKind clock = ClockKind::kWall;  ///< of step_time
   Nanos step_time;
   Nanos predicted_time;
   double bubble = 0;
   double predicted_bubble = 0;
+  std::optional<double> mfu;  ///< mfu_of; absent where the costs know no peak
+  PartTimes parts;
   std::vector<Bytes> peak_activation;            ///< by rank
   std::vector<Bytes> predicted_peak_activation;  ///< by replica and stage
+  Nanos reading_time;   ///< of tokens and masks, while the step before trains, in the first process
   Nanos planning_time;  ///< planning runs while the step before trains, except for the first step
   Nanos planning_wait;  ///< training waited so long for the plan; not in step_time
 
   [[nodiscard]] double tokens_per_second() const;
 };
 
-/// The figures that follow from sequences, prediction and measurement of a step. Other figures have
-/// their initial values. REQUIRES: a sequence.
-[[nodiscard]] StepFigures figures_of(std::span<const DocumentSequence> sequences,
+/// The figures that follow from sequences, costs, prediction and measurement of a step. Other
+/// figures have their initial values. REQUIRES: a sequence.
+[[nodiscard]] StepFigures figures_of(std::span<const DocumentSequence> sequences, const Costs& cost,
                                      const SimulationResult& predicted, const Timeline& measured);
 
 /// The largest value; 0 if there is none.

@@ -248,6 +248,20 @@ RunConfig read_run_config(const fs::path& file, std::span<const std::string> ove
                               overrides, file.parent_path());
 }
 
+std::string run_config_to_toml(const RunConfig& config) {
+  std::string text;
+  std::string_view section;
+  for (const ConfigField& field : config_fields()) {
+    if (field.section != section) {
+      section = field.section;
+      const bool absent = section == "hardware" && !config.hardware;
+      text += fmt::format("{}[{}]\n", absent ? "# " : "", section);
+    }
+    text += field.print(config) + "\n";
+  }
+  return text;
+}
+
 std::string run_config_reference() {
   const RunConfig defaults;
   std::string text =

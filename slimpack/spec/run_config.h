@@ -1,6 +1,7 @@
 // Run configuration: one TOML file, plus overrides from the command line.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -197,8 +198,12 @@ struct CostConfig {
   bool operator==(const CostConfig&) const = default;
 };
 
+/// The programs that can show a run's metrics while it goes on (run/log_process.h).
+inline constexpr std::array<std::string_view, 2> kLogNames{"tensorboard", "wandb"};
+
 struct OutputConfig {
   std::filesystem::path dir = "runs/default";
+  std::vector<std::string> log = {};  ///< of kLogNames, each once; TOML: "tensorboard, wandb"
 
   bool operator==(const OutputConfig&) const = default;
 };
@@ -241,6 +246,9 @@ struct RunConfig {
 /// A commented TOML file of every key with its default, rule and meaning; it parses to the
 /// defaults.
 [[nodiscard]] std::string run_config_reference();
+
+/// TOML of every key with the value that it has here. Keys that have none are comments.
+[[nodiscard]] std::string run_config_to_toml(const RunConfig& config);
 
 /// "123", "64MiB", "12GiB", "1.5GB" → bytes. kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB
 /// and TiB are powers of 1024. Drops fractions of a byte. Throws InvalidInput naming `what`.

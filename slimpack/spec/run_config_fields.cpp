@@ -393,11 +393,37 @@ std::vector<ConfigField> data_fields() {
   };
 }
 
+/// Names of logs, separated by commas.
+ConfigField log_names() {
+  const std::string rule =
+      fmt::format("names of {}, separated by commas, or \"\"", fmt::join(kLogNames, " and "));
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    if (text == nullptr) refuse(entry, rule);
+    std::vector<std::string>& log = config.output.log;
+    log.clear();
+    for (std::size_t begin = 0; !text->empty() && begin <= text->size();) {
+      const std::size_t end = std::min(text->find(',', begin), text->size());
+      std::string name = text->substr(begin, end - begin);
+      std::erase(name, ' ');
+      begin = end + 1;
+      if (std::ranges::find(kLogNames, name) == kLogNames.end()) refuse(entry, rule);
+      if (std::ranges::find(log, name) == log.end()) log.push_back(std::move(name));
+    }
+  };
+  const auto print = [](const RunConfig& config) {
+    return fmt::format("log = \"{}\"", fmt::join(config.output.log, ", "));
+  };
+  return {"output", "log",  "programs that show the metrics while the run goes on",
+          rule,     assign, print};
+}
+
 std::vector<ConfigField> output_fields() {
   using R = RunConfig;
   return {
       path({"output", "dir", "checkpoints, logs and traces"}, &R::output, &OutputConfig::dir,
            false),
+      log_names(),
       integer({"checkpoint", "every", "steps; 0 = when the run ends or is stopped"}, &R::checkpoint,
               &CheckpointConfig::every, 0, kMaxSteps),
       integer({"checkpoint", "keep_last", "older checkpoints are removed"}, &R::checkpoint,

@@ -24,8 +24,9 @@ SequenceLengths lengths_of(std::span<const DocumentSequence> sequences) {
 }
 
 double StepBatch::target_share() const {
-  return static_cast<double>(tokens.targets) /
-         static_cast<double>(total_tokens(lengths_of(sequences)).count());
+  const std::int64_t behind_others =
+      total_tokens(lengths_of(sequences)).count() - std::ssize(sequences);
+  return static_cast<double>(tokens.targets) / static_cast<double>(behind_others);
 }
 
 DocumentReader::DocumentReader(std::filesystem::path prefix, const Decoder& shape,

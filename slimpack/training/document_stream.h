@@ -61,7 +61,7 @@ struct StepBatch {
   /// Sequences that were drawn before these and left out: steps without a target.
   std::int64_t left_out = 0;
 
-  /// Share of the tokens that are targets.
+  /// Share of the tokens behind another one that are targets. REQUIRES: a target.
   [[nodiscard]] double target_share() const;
 };
 

@@ -67,9 +67,11 @@ void StepMaker::start(RankSpeeds speeds) {
 
 StepMaker::Made StepMaker::make() {
   Made made;
+  const Nanos begin = monotonic_now();
   made.step.batch = stream_.next();
   if (!agreement_.first()) return made;
   const Nanos start = monotonic_now();
+  made.step.reading_time = start - begin;
   made.step.planned = planner_.plan(lengths_of(made.step.batch.sequences),
                                     made.step.batch.target_share(), kind_, speeds_);
   made.step.planning_time = monotonic_now() - start;
@@ -114,7 +116,7 @@ ReadyStep StepMaker::again(StepBatch batch, PlannerKind kind) const {
                       return planner.plan(lengths, batch.target_share(), kind, speeds_);
                     });
   const Nanos took = monotonic_now() - start;
-  return {std::move(batch), std::move(planned), took, took};
+  return {std::move(batch), std::move(planned), took, took, Nanos(0)};
 }
 
 }  // namespace slimpack

@@ -74,6 +74,7 @@ ranks_per_node = 4
 link_latency_us = 0
 [output]
 dir = "out"
+log = "wandb, tensorboard"
 [checkpoint]
 every = 5
 keep_last = 3
@@ -116,9 +117,25 @@ TEST(RunConfig, EveryKeyIsRead) {
   expected.hardware->memory_bytes = Bytes(40'000'000'000);
   expected.hardware->ranks_per_node = 4;
   expected.hardware->link_latency_us = 0;
-  expected.output.dir = "/base/out";
+  expected.output = {"/base/out", {"wandb", "tensorboard"}};
   expected.checkpoint = {.every = 5, .keep_last = 3};
   EXPECT_EQ(config, expected);
+}
+
+TEST(RunConfig, ItsTextIsReadAsTheSame) {
+  RunConfig config = parse_more(kEveryKey);
+  const RunConfig again = parse(run_config_to_toml(config));
+  EXPECT_EQ(again, config);
+  // Where no hardware is named, the text names none.
+  EXPECT_FALSE(parse(run_config_to_toml(parse(kModel))).hardware.has_value());
+}
+
+TEST(RunConfig, LogsAreNamesThatAreKnown) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(parse(kModel, {"output.log=wandb"}).output.log, Names{"wandb"});
+  EXPECT_EQ(parse(kModel, {"output.log=wandb,tensorboard , wandb"}).output.log,
+            (Names{"wandb", "tensorboard"}));
+  EXPECT_EQ(parse_more("[output]\nlog = \"wandb\"", {"output.log=\"\""}).output.log, Names{});
 }
 
 TEST(RunConfig, RecomputationIsOneOfItsNamesOrLeftToThePlanner) {
@@ -314,6 +331,10 @@ const Bad kBad[] = {
     {"[train]\nlearning_rate = nan", "learning_rate is nan"},
     {"[train]\nlearning_rate = inf", "learning_rate is inf"},
     {"[train]\nbeta1 = 1.0", "must be a number from 0 to below 1"},
+    {"[output]\nlog = \"mlflow\"",
+     "output.log is \"mlflow\", must be names of tensorboard and wandb, separated by commas"},
+    {"[output]\nlog = \"wandb,\"", "must be names of tensorboard and wandb"},
+    {"[output]\nlog = true", "must be names of tensorboard and wandb"},
     {"[train]\nclip_norm = -0.5", "must be a number of 0 or more"},
     {"[train]\nmax_tokens = -1", "train.max_tokens is -1, must be an integer of 0 or more"},
     {"[train]\nmax_tokens = 1.5", "train.max_tokens is 1.5, must be an integer"},

@@ -83,14 +83,17 @@ class StepSampler:
 
 
 class PlannedStep(NamedTuple):
-    """plan: the same on all ranks. drawn: its sequences. documents: documents_of them. planning_ns:
-    how long planning took; waited_ns: how long training waited for it."""
+    """plan: the same on all ranks. drawn: its sequences. documents: documents_of them. planning_ns,
+    reading_ns: how long planning took, and reading on this rank; waited_ns: how long training
+    waited for the plan. left_out: sequences drawn before, of steps without a target."""
 
     plan: StepPlan
     drawn: Drawn
     documents: dict
     planning_ns: int
     waited_ns: int
+    reading_ns: int = 0
+    left_out: int = 0
 
 
 class PlannedSteps:
@@ -112,7 +115,7 @@ class PlannedSteps:
         self.sampler = sampler
         self._engine, self._read_document = engine, read
         self._job = job.with_stages(engine.stage.place.layer_begin)
-        self._left_out = 0  # tokens of the steps left out since the last one with a target
+        self._left_out = []  # the lengths of sequences left out since the last step with a target
 
     def plan(self, lengths):
         """The StepPlan of some sequences, on all ranks. Raises InvalidInput where there is none."""
@@ -158,11 +161,11 @@ class PlannedSteps:
                     return
                 targets = self._targets_of(step)
             if targets:
-                self._left_out = 0
-                yield step
+                left_out, self._left_out = len(self._left_out), []
+                yield step._replace(left_out=left_out)
                 continue
-            self._left_out += int(step.drawn.lengths.sum())
-            if self._left_out > 2 * self.sampler.state_dict()["tokens"]:  # all of an epoch
+            self._left_out += step.drawn.lengths.tolist()
+            if sum(self._left_out) > 2 * self.sampler.state_dict()["tokens"]:  # all of an epoch
                 raise InvalidInput("no document has a target, so there is nothing to learn; give labels "
                                    "other than -100")
             if self._engine.groups.rank == 0:
@@ -193,11 +196,16 @@ class PlannedSteps:
         """The steps with their documents; while one is used, the next one's are read."""
 
         def start(step):
-            return step, reader.submit(documents_of, step.drawn, step.plan, self._engine,
-                                       self._read_document)
+            return step, reader.submit(self._timed_documents, step)
 
         for step, reading in _one_ahead(map(start, handed)):
-            yield step._replace(documents=reading.result())
+            documents, reading_ns = reading.result()
+            yield step._replace(documents=documents, reading_ns=reading_ns)
+
+    def _timed_documents(self, step):
+        start = time.monotonic_ns()
+        documents = documents_of(step.drawn, step.plan, self._engine, self._read_document)
+        return documents, time.monotonic_ns() - start
 
     def _timed_plan(self, lengths):
         start = time.monotonic_ns()

@@ -12,6 +12,7 @@ from slimpack.torch.pipeline.checkpoints import Checkpoints
 from slimpack.torch.pipeline.ending import Ending, Stopped
 from slimpack.torch.pipeline.evaluation import held_out_sets
 from slimpack.torch.pipeline.failure import Diverged, RunFailed
+from slimpack.torch.pipeline.logs import log_names, logging_to, settings_of
 from slimpack.torch.pipeline.metrics import (
     MetricsFile,
     Place,
@@ -44,18 +45,20 @@ class Trainer:
     evaluate_every: steps between further evaluations; 0 = none.
     on_step, on_evaluation: called on the first rank with a dict, the figures of a line of
         metrics.jsonl; by default one line on stderr.
+    log: programs that show the metrics while a run goes on: "wandb" or "tensorboard", or both in a
+        list. Trouble with one costs a warning (docs/metrics.md).
     """
 
     def __init__(self, engine, optimizer, steps, output, *, max_norm=1.0, scheduler=None,
                  checkpoint_every=0, keep_last=2, resume=False, held_out=None, evaluate_every=0,
-                 on_step=None, on_evaluation=None):
+                 on_step=None, on_evaluation=None, log=()):
         self.engine, self.optimizer = engine, optimizer
         self.steps, self.scheduler = steps, scheduler
         self._output, self._max_norm, self._every = Path(output), max_norm, checkpoint_every
         self._on_step, self._on_evaluation = on_step, on_evaluation
         self._held_out = held_out_sets(held_out, steps.sampler)
         self._evaluate_every = evaluate_every
-        self._metrics = MetricsFile(output)
+        self._metrics, self._log = MetricsFile(output), log_names(log)
         require_positive("keep_last", keep_last)
         self._keep_last = keep_last
         self._checkpoints = Checkpoints(self._output / "checkpoints", max(keep_last, 2))
@@ -81,7 +84,9 @@ class Trainer:
         """
         stopped = None
         self._last = None
-        with Ending(self.engine, self.done, steps, max_tokens, max_seconds) as ending:
+        settings = settings_of(self.steps, self.optimizer, self.engine, self._max_norm)
+        with logging_to(self._log, self.engine, self._output, settings, self._tell), \
+                Ending(self.engine, self.done, steps, max_tokens, max_seconds) as ending:
             try:
                 self._train_until(ending)
             except Stopped as stop:
