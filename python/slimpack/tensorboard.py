@@ -5,7 +5,8 @@
     tensorboard --logdir runs/mine/tensorboard
 
 Every number in metrics.jsonl is a scalar of the same name at its step; of figures by rank, the
-largest. Event files of an earlier conversion are replaced.
+largest. Figures of one of several held-out sets end with its name: evaluation_loss/code. Event files of
+an earlier conversion are replaced.
 """
 
 import json
@@ -72,10 +73,11 @@ def is_number(value):
 def scalars(line):
     """The line's figures by name."""
     result = {}
+    of_set = f"/{line['evaluation_name']}" if isinstance(line.get("evaluation_name"), str) else ""
     for name, value in line.items():
         numbers = [v for v in (value if isinstance(value, list) else [value]) if is_number(v)]
         if numbers and name not in NOT_SCALARS:
-            result[name] = max(numbers)
+            result[name + of_set] = max(numbers)
     return result
 
 

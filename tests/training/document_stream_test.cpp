@@ -9,15 +9,15 @@ namespace slimpack {
 namespace {
 
 DocumentStream stream_of(const RunConfig& config, const SamplerCursor& from) {
-  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config),
+  return {DocumentReader({config.data.prefix}, trained_model(config), config.model.config),
           config.data, from};
 }
 
 TEST(DocumentStream, ReturnsNextWhatItWasPeekedAt) {
   const testing::SmallRun small;
   const RunConfig config = small.config({"data.step_tokens=1"});  // a document each
-  DocumentStream peeking = stream_of(config, {1, 0, 0});
-  DocumentStream drawing = stream_of(config, {1, 0, 0});
+  DocumentStream peeking = stream_of(config, {.seed = 1});
+  DocumentStream drawing = stream_of(config, {.seed = 1});
   const StepBatch first = drawing.next();
   EXPECT_EQ(peeking.peek().sequences, first.sequences);
   EXPECT_EQ(peeking.peek().sequences, first.sequences);
@@ -28,7 +28,7 @@ TEST(DocumentStream, ReturnsNextWhatItWasPeekedAt) {
 TEST(DocumentStream, GoesOnWhereABatchSaysThatItEnded) {
   const testing::SmallRun small;
   const RunConfig config = small.config({"data.step_tokens=1"});
-  DocumentStream whole = stream_of(config, {1, 0, 0});
+  DocumentStream whole = stream_of(config, {.seed = 1});
   const SamplerCursor after_one = whole.next().cursor;
   EXPECT_EQ(stream_of(config, after_one).next().sequences, whole.next().sequences);
 }

@@ -18,7 +18,8 @@ class HeldOut:
 
     def __init__(self, documents, sampler):
         lengths, self._read = _lengths_and_read(documents)
-        batches = _planner.held_out_batches(lengths, sampler.context, sampler.step_tokens)
+        batches = _planner.held_out_batches(lengths, sampler.context, sampler.step_tokens,
+                                            sampler.long_documents)
         self._batches = [Drawn(*columns, cursor=None) for columns in batches]
         self._plans = None
         tokens = sum(int(batch.lengths.sum()) for batch in self._batches)
