@@ -63,8 +63,13 @@ std::string line_of_step(const nb::dict& line, std::int64_t done_before, std::in
 }
 
 std::string figures_of_evaluation(std::int64_t step, double loss, std::int64_t documents,
-                                  std::int64_t tokens, std::int64_t nanoseconds) {
-  return to_json(EvaluationFigures{step, {loss, documents, Tokens(tokens), Nanos(nanoseconds)}})
+                                  std::int64_t tokens, std::int64_t nanoseconds, std::string name) {
+  return to_json(EvaluationFigures{step,
+                                   {.loss = loss,
+                                    .documents = documents,
+                                    .tokens = Tokens(tokens),
+                                    .time = Nanos(nanoseconds),
+                                    .name = std::move(name)}})
       .dump();
 }
 
@@ -77,9 +82,11 @@ void make_log(LogProcess* log, std::vector<std::string> command, std::vector<std
 std::string line_of_evaluation(const nb::dict& line) {
   return evaluation_line(
       {figure<std::int64_t>(line, "step"),
-       {figure<double>(line, kEvaluationLoss), figure<std::int64_t>(line, "evaluation_documents"),
-        Tokens(figure<std::int64_t>(line, "evaluation_tokens")),
-        Nanos(figure<std::int64_t>(line, "evaluation_ns"))}});
+       {.loss = figure<double>(line, kEvaluationLoss),
+        .documents = figure<std::int64_t>(line, "evaluation_documents"),
+        .tokens = Tokens(figure<std::int64_t>(line, "evaluation_tokens")),
+        .time = Nanos(figure<std::int64_t>(line, "evaluation_ns")),
+        .name = line.contains(kEvaluationName) ? figure<std::string>(line, kEvaluationName) : ""}});
 }
 
 void bind_metrics(nb::module_& m) {
@@ -112,7 +119,8 @@ void bind_metrics(nb::module_& m) {
         "A line of a step in metrics.jsonl for people, with as many figures as fit. done_before: "
         "steps before this start; steps: of the run; elapsed_ns: of this start.");
   m.def("evaluation_figures", &figures_of_evaluation, "step"_a, "loss"_a, "documents"_a, "tokens"_a,
-        "nanoseconds"_a,
+        "nanoseconds"_a, "name"_a = "",
+        "name: of the held-out set, if there are several. "
         "A line of an evaluation in metrics.jsonl, without the time at which it is written.");
   m.def("evaluation_line", &line_of_evaluation, "line"_a,
         "A line of an evaluation in metrics.jsonl for people.");

@@ -38,6 +38,7 @@ nb::dict to_dict(const StepFigures& f) {
 nb::dict to_dict(const EvaluationFigures& f) {
   nb::dict figures;
   figures["step"] = f.step;
+  if (!f.result.name.empty()) figures["name"] = f.result.name;
   figures["loss"] = f.result.loss;
   figures["documents"] = f.result.documents;
   figures["tokens"] = f.result.tokens.count();

@@ -110,8 +110,10 @@ class Sampler:
     """Draws whole sequences, shuffled anew each epoch."""
 
     @staticmethod
-    def make(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, step_tokens: int, cursor: str) -> Sampler:
-        """cursor: JSON text with seed, epoch and position."""
+    def make(lengths: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]], context: int, step_tokens: int, long_documents: str, weights: Sequence[float], epochs: Sequence[float], cursor: str) -> Sampler:
+        """
+        lengths: of the documents of each dataset. weights, epochs: of each dataset, or empty. cursor: JSON text with seed, and epoch and position of each dataset.
+        """
 
     def next_step(self) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]:
         """
@@ -122,7 +124,7 @@ class Sampler:
     def cursor(self) -> str:
         """JSON text: where to go on after the step drawn last."""
 
-def held_out_batches(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, step_tokens: int) -> list[tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]]:
+def held_out_batches(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, step_tokens: int, long_documents: str) -> list[tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]]:
     """
     All sequences of documents, in order, in batches of at most step_tokens unless a single one has more; by batch as next_step.
     """

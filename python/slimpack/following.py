@@ -95,7 +95,7 @@ def is_number(value):
 def scalars(line):
     """The line's figures by name; of those by rank, the largest. Those of a named set of held-out documents have
     its name behind."""
-    result, held_out = {}, line.get("set")
+    result, held_out = {}, line.get("evaluation_name")
     behind = f"/{held_out}" if isinstance(held_out, str) else ""
     for name, value in line.items():
         numbers = [v for v in (value if isinstance(value, list) else [value]) if is_number(v)]

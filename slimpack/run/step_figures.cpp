@@ -111,11 +111,19 @@ nlohmann::ordered_json to_json(const StepFigures& f) {
 }
 
 nlohmann::ordered_json to_json(const EvaluationFigures& f) {
-  return {{"step", f.step},
-          {kEvaluationLoss, f.result.loss},
-          {"evaluation_documents", f.result.documents},
-          {"evaluation_tokens", f.result.tokens.count()},
-          {"evaluation_ns", f.result.time.count()}};
+  nlohmann::ordered_json line{{"step", f.step},
+                              {kEvaluationLoss, f.result.loss},
+                              {"evaluation_documents", f.result.documents},
+                              {"evaluation_tokens", f.result.tokens.count()},
+                              {"evaluation_ns", f.result.time.count()}};
+  if (!f.result.name.empty()) line[kEvaluationName] = f.result.name;
+  for (const LengthLoss& part : f.result.by_length)
+    line["evaluation_by_length"].push_back({{"from", part.lengths.from.count()},
+                                            {"below", part.lengths.below.count()},
+                                            {"loss", part.loss},
+                                            {"sequences", part.sequences},
+                                            {"tokens", part.tokens.count()}});
+  return line;
 }
 
 std::string step_line(const StepFigures& f, const StepPlace& place, int columns) {
@@ -144,9 +152,22 @@ std::string step_line(const StepFigures& f, const StepPlace& place, int columns)
 }
 
 std::string evaluation_line(const EvaluationFigures& f) {
-  return fmt::format("evaluation after step {}: loss {:.4f} on {} tok in {}, took {}", f.step,
-                     f.result.loss, human_count(static_cast<double>(f.result.tokens.count())),
-                     counted(f.result.documents, "doc"), human_duration(f.result.time));
+  std::string line =
+      fmt::format("evaluation{}{} after step {}: loss {:.4f} on {} tok in {}, took {}",
+                  f.result.name.empty() ? "" : " of ", f.result.name, f.step, f.result.loss,
+                  human_count(static_cast<double>(f.result.tokens.count())),
+                  counted(f.result.documents, "doc"), human_duration(f.result.time));
+  if (f.result.by_length.size() < 2) return line;
+  for (const LengthLoss& part : f.result.by_length) {
+    const LengthRange& lengths = part.lengths;
+    const std::string range = lengths.from == Tokens(0)
+                                  ? fmt::format("below {}", binary_count(lengths.below.count()))
+                                  : fmt::format("{}–{}", binary_count(lengths.from.count()),
+                                                binary_count(lengths.below.count()));
+    line += fmt::format("{} {} {:.4f}", &part == &f.result.by_length.front() ? "; by length:" : ",",
+                        range, part.loss);
+  }
+  return line;
 }
 
 }  // namespace slimpack

@@ -62,12 +62,22 @@ struct StepFigures {
 /// The largest value; 0 if there is none.
 [[nodiscard]] Bytes largest(const std::vector<Bytes>& bytes);
 
-/// The loss on held-out documents.
+/// The loss on the sequences of one range of lengths.
+struct LengthLoss {
+  LengthRange lengths;
+  double loss = 0;  ///< mean over their targets
+  std::int64_t sequences = 0;
+  Tokens tokens = {};
+};
+
+/// The loss on a set of held-out documents.
 struct EvaluationResult {
   double loss = 0;  ///< mean over the targets of all documents
   std::int64_t documents = 0;
-  Tokens tokens;
-  Nanos time;  ///< by the wall clock
+  Tokens tokens = {};
+  Nanos time = {};                         ///< by the wall clock
+  std::string name = {};                   ///< of the set; empty = it has none
+  std::vector<LengthLoss> by_length = {};  ///< ranges with targets, the shortest first
 };
 struct EvaluationFigures {
   std::int64_t step = 0;  ///< steps done before it; 0 = before the first step
@@ -89,7 +99,8 @@ struct StepPlace {
 [[nodiscard]] std::string step_line(const StepFigures& figures, const StepPlace& place,
                                     int columns);
 
-/// "evaluation after step 3: loss 5.1234 on 131 k tok in 40 docs, took 12.3 ms".
+/// "evaluation after step 3: loss 5.1234 on 131 k tok in 40 docs, took 12.3 ms". Names the set, as
+/// "evaluation of code after step 3", and the loss by length if there are several ranges.
 [[nodiscard]] std::string evaluation_line(const EvaluationFigures& figures);
 
 }  // namespace slimpack

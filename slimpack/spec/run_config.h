@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "slimpack/base/long_documents.h"
 #include "slimpack/base/units.h"
 #include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/dtype.h"
@@ -59,13 +60,6 @@ enum class ClockKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(ClockKind kind);
 
-/// How a document that is longer than the context trains.
-enum class LongDocumentsKind : std::uint8_t {
-  kSplit,     ///< consecutive sequences of at most the context: every token trains
-  kTruncate,  ///< its beginning is a sequence; the rest is dropped
-};
-[[nodiscard]] std::string_view to_string(LongDocumentsKind kind);
-
 /// How the losses of a step's targets become one loss.
 enum class LossKind : std::uint8_t {
   kToken,     ///< their mean
@@ -79,6 +73,15 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
+/// A dataset of a mixture. Either all sources of a run have a weight, or none has one.
+struct DataSource {
+  std::filesystem::path prefix;
+  std::optional<double> weight = {};  ///< its share of the trained tokens, beside other weights
+  double epochs = 1;  ///< passes over it in an epoch of the mixture; means nothing beside a weight
+
+  bool operator==(const DataSource&) const = default;
+};
+
 struct DataConfig {
   std::filesystem::path prefix;  ///< dataset PREFIX.bin and PREFIX.idx
   Tokens context{4096};          ///< a sequence has at most this many tokens
@@ -88,7 +91,13 @@ struct DataConfig {
   Tokens step_tokens{32768};       ///< whole sequences are drawn until this many tokens are reached
   bool step_tokens_asked = false;  ///< an override sets step_tokens, and not the file alone
   std::uint64_t seed = 0;          ///< order of the sequences
+  std::vector<DataSource> sources = {};  ///< a mixture, in place of prefix
 
+  /// The datasets that train: the sources, or that of the prefix; empty if neither is set.
+  [[nodiscard]] std::vector<DataSource> datasets() const {
+    if (!sources.empty() || prefix.empty()) return sources;
+    return {{.prefix = prefix}};
+  }
   bool operator==(const DataConfig&) const = default;
 };
 
@@ -121,11 +130,25 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
+/// One of several held-out datasets.
+struct HeldOutSource {
+  std::string name;
+  std::filesystem::path prefix;
+
+  bool operator==(const HeldOutSource&) const = default;
+};
+
 struct EvaluationConfig {
   std::filesystem::path prefix;  ///< held-out dataset PREFIX.bin and PREFIX.idx
   std::int64_t every = 0;  ///< steps; also before the first and after the last step; 0 = never
-  Tokens tokens{131072};   ///< evaluates at most so many tokens, of the first documents
+  Tokens tokens{131072};   ///< evaluates at most so many tokens, of each set's first documents
+  std::vector<HeldOutSource> sources = {};  ///< several held-out datasets, in place of prefix
 
+  /// The held-out datasets: the sources, or that of the prefix, which has no name; may be empty.
+  [[nodiscard]] std::vector<HeldOutSource> datasets() const {
+    if (!sources.empty() || prefix.empty()) return sources;
+    return {{"", prefix}};
+  }
   bool operator==(const EvaluationConfig&) const = default;
 };
 

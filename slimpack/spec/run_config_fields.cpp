@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/spec/source_tables.h"
 
 namespace slimpack {
 
@@ -307,9 +308,10 @@ std::vector<ConfigField> evaluation_fields() {
   return {
       path({"evaluation", "prefix", "held-out dataset PREFIX.bin and PREFIX.idx"}, &R::evaluation,
            &E::prefix, true),
+      evaluation_sources_field(),
       integer({"evaluation", "every", "steps, also before the first and after the last; 0 = never"},
               &R::evaluation, &E::every, 0, kMaxSteps),
-      integer({"evaluation", "tokens", "of its first documents, at most"}, &R::evaluation,
+      integer({"evaluation", "tokens", "of each set's first documents, at most"}, &R::evaluation,
               &E::tokens, 1, kUnbounded),
   };
 }
@@ -379,11 +381,12 @@ std::vector<ConfigField> data_fields() {
   using D = DataConfig;
   return {
       path({"data", "prefix", "dataset PREFIX.bin and PREFIX.idx"}, &R::data, &D::prefix, true),
+      data_sources_field(),
       integer({"data", "context", "a sequence has at most this many tokens"}, &R::data, &D::context,
               1, kMaxTokens),
-      choice({"data", "long_documents", "beyond the context: split = into sequences of their own"},
-             &R::data, &D::long_documents,
-             std::array{LongDocumentsKind::kSplit, LongDocumentsKind::kTruncate}),
+      choice({"data", "long_documents",
+              "beyond the context: split = into sequences of their own, drop = left out"},
+             &R::data, &D::long_documents, kLongDocumentsKinds),
       real({"data", "target_share",
             "of tokens that the loss counts, where plans know lengths alone"},
            &R::data, &D::target_share, kShare),

@@ -24,33 +24,34 @@ namespace slimpack {
 
 [[nodiscard]] SequenceLengths lengths_of(std::span<const DocumentSequence> sequences);
 
-/// Thread-safe.
+/// Reads one dataset or several, whose documents are numbered through as Sampler does. Thread-safe.
 class DocumentReader {
  public:
   /// `model` is the file that `shape` came from, `loss` says how targets are weighted. Throws
   /// InvalidInput as Documents::open.
-  DocumentReader(std::filesystem::path prefix, const Decoder& shape, std::filesystem::path model,
-                 LossKind loss);
+  DocumentReader(const std::vector<std::filesystem::path>& prefixes, const Decoder& shape,
+                 std::filesystem::path model, LossKind loss);
 
-  [[nodiscard]] const Documents& documents() const { return documents_; }
-  [[nodiscard]] const IndexedDataset& dataset() const { return documents_.dataset(); }
+  [[nodiscard]] const std::vector<Documents>& sources() const { return sources_; }
+  /// By source the lengths of its documents.
+  [[nodiscard]] std::vector<std::vector<Tokens>> lengths() const;
 
   /// The tokens of these sequences with their targets. Throws InvalidInput naming dataset,
   /// document, position and token if the model does not know a token: a dataset may change after
   /// check_tokens, or another machine may have another copy.
   [[nodiscard]] StepTokens read(std::span<const DocumentSequence> sequences) const;
 
-  /// Throws InvalidInput as read() if the model does not know one of the extremes.
-  void require_in_vocabulary(const TokenRange& range) const;
+  /// Throws InvalidInput as read() if the model does not know one of a source's extremes.
+  void require_in_vocabulary(const Documents& source, const TokenRange& range) const;
 
  private:
-  void require_in_vocabulary(const TokenPlace& place) const;
+  void require_in_vocabulary(const Documents& source, const TokenPlace& place) const;
 
-  std::filesystem::path prefix_;
   std::filesystem::path model_;
   std::int64_t vocab_size_;
   LossKind loss_;
-  Documents documents_;
+  std::vector<Documents> sources_;
+  std::vector<std::size_t> first_documents_;  ///< by source
 };
 
 /// The sequences of one step.
@@ -70,11 +71,12 @@ struct StepBatch {
 [[nodiscard]] std::string checksum_of_documents(std::span<const DocumentSequence> sequences,
                                                 std::int64_t targets);
 
-/// Draws steps from a dataset and reads their tokens. One thread at a time may use it; any thread
-/// may use its reader.
+/// Draws steps from the datasets of a run and reads their tokens. One thread at a time may use it;
+/// any thread may use its reader.
 class DocumentStream {
  public:
-  /// Begins at `from`. Throws InvalidInput as Sampler, and for data without a target.
+  /// Begins at `from`. Throws InvalidInput as Sampler, and for a dataset without a target.
+  /// REQUIRES: the reader has data.datasets().
   DocumentStream(DocumentReader reader, const DataConfig& data, const SamplerCursor& from);
 
   [[nodiscard]] const DocumentReader& reader() const { return reader_; }

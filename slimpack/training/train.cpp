@@ -107,8 +107,8 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
                                : "runs repeat up to rounding; train.deterministic = true fixes the "
                                  "order of sums, with a slower attention backward");
   }
-  const std::vector<Tokens> documents = run.dataset().lengths();
-  listener.note("data", long_documents_text(documents, configured_sequences(config.data)));
+  const Mixture mixture = configured_mixture(config.data, run.reader().lengths());
+  for (const std::string& line : data_texts(config.data, mixture)) listener.note("data", line);
   for (const std::string& change : run.changed_settings()) listener.note("resume", change);
   listener.note("cost", fmt::format("{}; planner: {}", run.cost().origin.source,
                                     to_string(config.plan.planner)));
@@ -249,7 +249,7 @@ class Training {
                               config().train.steps, writer_.folder_of(run_.steps_done()).string()));
   }
 
-  [[nodiscard]] EvaluationResult evaluate() try {
+  [[nodiscard]] std::vector<EvaluationResult> evaluate() try {
     return run_.evaluate();
   } catch (const Diverged& e) {
     end_diverged(e);
@@ -294,11 +294,12 @@ class Training {
 
   void evaluate_if_due(MetricsFile& metrics) {
     if (!run_.evaluation_due()) return;
-    const EvaluationResult result = evaluate();
-    if (!agreement_.first()) return;
-    summary_.evaluations.push_back({run_.steps_done(), result});
-    metrics.add(summary_.evaluations.back());
-    listener_.evaluation(summary_.evaluations.back());
+    for (EvaluationResult& result : evaluate()) {
+      if (!agreement_.first()) continue;
+      summary_.evaluations.push_back({run_.steps_done(), std::move(result)});
+      metrics.add(summary_.evaluations.back());
+      listener_.evaluation(summary_.evaluations.back());
+    }
   }
 
   /// Runs the last step's documents again, as planned and packed, unless it is stopped.

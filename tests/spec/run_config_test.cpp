@@ -397,6 +397,8 @@ const Bad kBad[] = {
     {"[plan]\nrecompute = \"none\"", "; what was \"none\" is \"elementwise\""},
     {"[plan]\nrecompute = false", "plan.recompute is false, must be one of"},
     {"[data]\ncontext = 3000000000", "data.context"},
+    {"[data]\nlong_documents = \"keep\"",
+     "data.long_documents is \"keep\", must be one of \"split\", \"truncate\", \"drop\""},
     {"[model]\nconfig = \"\"", "model.config is \"\", must be a path"},
     {"[model]\nconfig = \"a\\u0000b\"", "must be a path"},
     {"[hardware]\nfile = 3", "hardware.file is 3, must be a path"},
@@ -462,11 +464,14 @@ TEST(RunConfig, TheReferenceTextParsesToTheDefaultsAndNamesEveryKey) {
   expected.output.dir = "/base/runs/default";
   expected.plan.recompute_given = true;  // the reference says it
   EXPECT_EQ(parse(reference), expected);
-  // With the figures of [hardware] and the cap no longer commented out, these are set as well.
+  // With the figures of [hardware], the cap and the sources no longer commented out, these are set
+  // as well.
   std::string all = reference;
   for (std::size_t at = 0; (at = all.find("\n# ", at)) != std::string::npos;) all.erase(at + 1, 2);
   expected.hardware = HardwareSpec{};
   expected.plan.memory_cap = Bytes(12'884'901'888);
+  expected.data.sources = {{"/base/a", 0.3}};
+  expected.evaluation.sources = {{"a", "/base/a"}};
   EXPECT_EQ(parse(all), expected);
 }
 

@@ -98,7 +98,7 @@ def test_sets_of_several_names_have_a_line_each(evaluated, tmp_path):
     sets = {"short": HELD_OUT[1:2], "others": [*HELD_OUT[:1], *HELD_OUT[2:]]}
     weights = run(2, train, tmp_path, 2, 4, False, {"held_out": sets, "evaluate_every": 3})
     lines = training_ranks.evaluations(tmp_path)
-    assert [(line["step"], line["set"]) for line in lines] == [
+    assert [(line["step"], line["evaluation_name"]) for line in lines] == [
         (step, name) for step in (0, 3, 4) for name in sets]
     together = [line["evaluation_loss"] for line in training_ranks.evaluations(evaluated[0])]
     for short, others, loss in zip(lines[::2], lines[1::2], together, strict=True):

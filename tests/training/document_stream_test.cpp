@@ -11,7 +11,7 @@ namespace slimpack {
 namespace {
 
 DocumentStream stream_of(const RunConfig& config, const SamplerCursor& from) {
-  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config,
+  return {DocumentReader({config.data.prefix}, trained_model(config), config.model.config,
                          config.train.loss),
           config.data, from};
 }
@@ -19,8 +19,8 @@ DocumentStream stream_of(const RunConfig& config, const SamplerCursor& from) {
 TEST(DocumentStream, ReturnsNextWhatItWasPeekedAt) {
   const testing::SmallRun small;
   const RunConfig config = small.config({"data.step_tokens=1"});  // a document each
-  DocumentStream peeking = stream_of(config, {1, 0, 0});
-  DocumentStream drawing = stream_of(config, {1, 0, 0});
+  DocumentStream peeking = stream_of(config, {.seed = 1});
+  DocumentStream drawing = stream_of(config, {.seed = 1});
   const StepBatch first = drawing.next();
   EXPECT_EQ(peeking.peek().sequences, first.sequences);
   EXPECT_EQ(peeking.peek().sequences, first.sequences);
@@ -31,15 +31,15 @@ TEST(DocumentStream, ReturnsNextWhatItWasPeekedAt) {
 TEST(DocumentStream, GoesOnWhereABatchSaysThatItEnded) {
   const testing::SmallRun small;
   const RunConfig config = small.config({"data.step_tokens=1"});
-  DocumentStream whole = stream_of(config, {1, 0, 0});
+  DocumentStream whole = stream_of(config, {.seed = 1});
   const SamplerCursor after_one = whole.next().cursor;
   EXPECT_EQ(stream_of(config, after_one).next().sequences, whole.next().sequences);
 }
 
 TEST(DocumentStream, WeighsTargetsByTheirDocumentWhereTheLossIsTheirMean) {
   const testing::SmallRun small;
-  StepBatch of_tokens = stream_of(small.config({}), {1, 0, 0}).next();
-  StepBatch of_documents = stream_of(small.config({"train.loss=document"}), {1, 0, 0}).next();
+  StepBatch of_tokens = stream_of(small.config({}), {.seed = 1}).next();
+  StepBatch of_documents = stream_of(small.config({"train.loss=document"}), {.seed = 1}).next();
   ASSERT_EQ(of_documents.sequences, of_tokens.sequences);
   EXPECT_EQ(of_documents.tokens.targets, of_tokens.tokens.targets);
   // Without a mask every token but the first is a target, of weight 1 or of 1 ÷ (length − 1).

@@ -19,9 +19,9 @@ using testing::in_processes;
 using testing::SmallRun;
 
 DocumentStream stream_of(const RunConfig& config) {
-  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config,
+  return {DocumentReader({config.data.prefix}, trained_model(config), config.model.config,
                          config.train.loss),
-          config.data, SamplerCursor{config.data.seed, 0, 0}};
+          config.data, SamplerCursor{.seed = config.data.seed}};
 }
 
 StepPlanner planner_of(const RunConfig& config, std::function<void()> progress = nullptr) {
@@ -33,7 +33,7 @@ StepPlanner planner_of(const RunConfig& config, std::function<void()> progress =
 
 std::string text_of(const ReadyStep& step) {
   return plan_message(step.planned.plan, step.planned.lowered) + " at " +
-         std::to_string(step.batch.cursor.position);
+         std::to_string(step.batch.cursor.sources.front().position);
 }
 
 /// The outcome of `steps` steps of a run: plans and places in the data, or why there are none.

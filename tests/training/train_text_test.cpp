@@ -149,6 +149,18 @@ TEST(RunSummary, OfAStepThatNeverWaitedForItsPlanHasNoTimesOfNothing) {
   EXPECT_EQ(text.find("by turns"), std::string::npos);  // nothing was compared
 }
 
+TEST(RunSummary, HasTheFirstAndTheLastLossOfEachHeldOutSet) {
+  RunSummary summary = two_steps();
+  summary.evaluations = {{0, {.loss = 5, .name = "a"}},
+                         {0, {.loss = 4, .name = "b"}},
+                         {2, {.loss = 3, .name = "a"}},
+                         {2, {.loss = 2, .name = "b"}}};
+  EXPECT_NE(summary_text(summary, 80)
+                .find("\nevaluation loss of a 5.0000 → 3.0000\nevaluation loss of b 4.0000 → "
+                      "2.0000\n\n"),
+            std::string::npos);
+}
+
 TEST(RunSummary, FitsNarrowAndWideTerminals) {
   EXPECT_EQ(summary_text(two_steps(), 80), kAt80);
   EXPECT_EQ(summary_text(two_steps(), 120), kAt120);

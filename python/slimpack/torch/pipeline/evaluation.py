@@ -19,7 +19,8 @@ class HeldOut:
     def __init__(self, documents, sampler, name=None):
         self.name = name
         lengths, self._read = _lengths_and_read(documents)
-        batches = _planner.held_out_batches(lengths, sampler.context, sampler.step_tokens)
+        batches = _planner.held_out_batches(lengths, sampler.context, sampler.step_tokens,
+                                            sampler.long_documents)
         self._batches = [Drawn(*columns, cursor=None) for columns in batches]
         self._plans = None
         tokens = sum(int(batch.lengths.sum()) for batch in self._batches)
@@ -47,9 +48,8 @@ class HeldOut:
 
     def figures(self, step, loss, nanoseconds):
         """The figures of an evaluation's line in metrics.jsonl. step: steps done before it."""
-        figures = json.loads(_planner.evaluation_figures(step, loss, **self._counts,
-                                                         nanoseconds=nanoseconds))
-        return figures if self.name is None else {**figures, "set": self.name}
+        return json.loads(_planner.evaluation_figures(step, loss, **self._counts, nanoseconds=nanoseconds,
+                                                      name=self.name or ""))
 
     def __str__(self):
         return "held_out" if self.name is None else f"held_out[{self.name!r}]"

@@ -50,8 +50,7 @@ def step_line(figures, place, columns=None):
 
 def evaluation_line(figures):
     """An evaluation's figures for people, with the name of its set, if it has one."""
-    line = _planner.evaluation_line(figures)
-    return f"{figures['set']}: {line}" if "set" in figures else line
+    return _planner.evaluation_line(figures)
 
 
 def columns_of_stderr():

@@ -33,20 +33,31 @@ class StepSampler:
     """Draws whole documents at random, each once an epoch, as `slimpack train` does with the same
     seed.
 
-    lengths: tokens of every document. A step ends with the sequence that reaches step_tokens, on
-    all ranks together. Documents longer than `context` become several sequences.
+    lengths: tokens of every document. Of a mixture of datasets, a list with such lengths for each;
+        documents are then numbered through, as read_from reads them. A step ends with the sequence
+        that reaches step_tokens, on all ranks together.
+    long_documents: what becomes of documents longer than `context`: "split" makes several sequences
+        of each, "truncate" keeps its beginning, "drop" leaves it out.
+    weights: shares of the trained tokens, one for each dataset; they need not add up to 1. They hold
+        at every step.
+    epochs: passes over each dataset in an epoch of the mixture, such as 0.5 or 2. Without weights and
+        epochs each dataset has one.
     """
 
-    def __init__(self, lengths, *, context, step_tokens, seed=0):
-        self._lengths = as_lengths(lengths)
+    def __init__(self, lengths, *, context, step_tokens, seed=0, long_documents="split", weights=None,
+                 epochs=None):
+        self._sources = _sources_of(lengths)
         for name, value in (("context", context), ("step_tokens", step_tokens)):
             require_positive(name, value)
-        if min(context, self._lengths.max(initial=0)) < 2:
-            raise InvalidInput(
-                f"no token is predicted: the context is {context}, the longest document has "
-                f"{self._lengths.max(initial=0)} tokens; both need 2 or more")
-        self.context, self.step_tokens = context, step_tokens
-        self.go_to({"seed": seed, "epoch": 0, "position": 0})
+        for source in self._sources:
+            if min(context, source.max(initial=0)) < 2:
+                raise InvalidInput(
+                    f"no token is predicted: the context is {context}, the longest document has "
+                    f"{source.max(initial=0)} tokens; both need 2 or more")
+        self.context, self.step_tokens, self.long_documents = context, step_tokens, long_documents
+        self._shares = {"weights": _shares("weights", weights), "epochs": _shares("epochs", epochs)}
+        self.tokens = sum(int(source.sum()) for source in self._sources)  # of all documents
+        self.go_to({"seed": seed, "sources": []})
 
     def next_step(self):
         """The next step's Drawn."""
@@ -62,24 +73,58 @@ class StepSampler:
 
     def state_dict(self, cursor=None):
         """Where the sampler stands, or stood at a cursor of Drawn."""
-        return {"documents": int(self._lengths.size), "tokens": int(self._lengths.sum()),
-                "context": self.context, "step_tokens": self.step_tokens,
-                "cursor": cursor or json.loads(self._native.cursor)}
+        state = {"documents": sum(source.size for source in self._sources), "tokens": self.tokens,
+                 "context": self.context, "step_tokens": self.step_tokens,
+                 "long_documents": self.long_documents,
+                 "cursor": cursor or json.loads(self._native.cursor)}
+        if len(self._sources) > 1:
+            of_each = {"sources": [[source.size, int(source.sum())] for source in self._sources]}
+            state |= of_each | self._shares
+        return state
 
     def load_state_dict(self, state):
         """Goes on where another sampler of the same documents stood."""
+        saved = {"long_documents": "split"} | state  # runs from before this setting split them
         here = self.state_dict(state["cursor"])
-        for name, value in here.items():
-            if state[name] != value:
+        for name in here | saved:
+            if saved.get(name) != here.get(name):
                 raise InvalidInput(
-                    f"the sampler's {name} was {state[name]}, here it is {value}; go on with the "
-                    "same documents, context and step_tokens")
+                    f"the sampler's {name} was {saved.get(name)}, here it is {here.get(name)}; go on "
+                    "with the same documents, context, step_tokens and shares")
         self.go_to(state["cursor"])
 
     def go_to(self, cursor):
         """Goes on behind the Drawn that has this cursor."""
-        self._native = _planner.Sampler.make(self._lengths, self.context, self.step_tokens,
-                                             json.dumps(cursor))
+        self._native = _planner.Sampler.make(self._sources, self.context, self.step_tokens,
+                                             self.long_documents, **self._shares,
+                                             cursor=json.dumps(cursor))
+
+
+def _sources_of(lengths):
+    """The lengths of each dataset, as arrays."""
+    several = isinstance(lengths, (list, tuple)) and lengths and all(np.ndim(one) == 1 for one in lengths)
+    return [as_lengths(one) for one in (lengths if several else [lengths])]
+
+
+def _shares(name, given):
+    try:
+        return [] if given is None else [float(share) for share in given]
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} are {given!r}, must be numbers, one for each dataset") from None
+
+
+def read_from(datasets):
+    """The `read` of PlannedSteps for several datasets, each with a length and a method `read`, such as
+    IndexedDataset: their documents are numbered through, as StepSampler draws them."""
+    datasets = list(datasets)
+    ends = np.cumsum([len(dataset) for dataset in datasets])
+
+    def read(document, begin, end):
+        number = int(np.searchsorted(ends, document, side="right"))
+        first = int(ends[number - 1]) if number else 0
+        return datasets[number].read(document - first, begin, end)
+
+    return read
 
 
 class PlannedStep(NamedTuple):
@@ -165,7 +210,7 @@ class PlannedSteps:
                 yield step._replace(left_out=left_out)
                 continue
             self._left_out += step.drawn.lengths.tolist()
-            if sum(self._left_out) > 2 * self.sampler.state_dict()["tokens"]:  # all of an epoch
+            if sum(self._left_out) > 2 * self.sampler.tokens:  # all of an epoch
                 raise InvalidInput("no document has a target, so there is nothing to learn; give labels "
                                    "other than -100")
             if self._engine.groups.rank == 0:
