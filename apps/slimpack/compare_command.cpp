@@ -56,7 +56,8 @@ struct Comparison {
 };
 
 Comparison comparison(const CompareArguments& arguments) {
-  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  count_targets(config, arguments.source);
   std::vector<std::string> planners = chosen_planners(arguments.only);
   StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);

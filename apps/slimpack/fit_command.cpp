@@ -91,7 +91,8 @@ int fit_prompt(const FitArguments& arguments) {
 
 int fit(const FitArguments& arguments) {
   if (arguments.prompt.tokens) return fit_prompt(arguments);
-  const RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  RunConfig config = read_run_config(arguments.config, arguments.overrides);
+  count_targets(config, arguments.source);
   const StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);
   FitQuestion question = configured_fit(planning);

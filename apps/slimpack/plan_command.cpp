@@ -150,7 +150,8 @@ void plan_many_steps(const PlanArguments& arguments, StepPlanning planning,
 }
 
 void plan(const PlanArguments& arguments) {
-  const RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
+  RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
+  count_targets(config, arguments.source);
   StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);
   const StepSamples samples = step_samples(arguments.source, config, arguments.config);

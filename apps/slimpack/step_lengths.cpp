@@ -2,12 +2,16 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/data/documents.h"
 #include "slimpack/data/indexed_dataset.h"
 #include "slimpack/data/length_distribution.h"
 #include "slimpack/data/lengths.h"
@@ -101,6 +105,30 @@ Tokens StepSamples::mean_tokens() const {
   return sum / std::ssize(steps);
 }
 
+void count_targets(RunConfig& config, const StepSource& source) {
+  if (config.data.target_share > 0 || !source.lengths.empty() || !source.distribution.empty())
+    return;
+  std::vector<std::filesystem::path> prefixes;
+  if (!source.data.empty())
+    prefixes.emplace_back(source.data);
+  else
+    for (const DataSource& one : config.data.datasets()) prefixes.push_back(one.prefix);
+  std::int64_t targets = 0, all = 0;
+  for (const std::filesystem::path& prefix : prefixes) {
+    const Documents documents = Documents::open(prefix);
+    const std::vector<Tokens> lengths = documents.dataset().lengths();
+    const std::int64_t behind_others =
+        std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0},
+                        [](std::int64_t sum, Tokens length) {
+                          return sum + std::max<std::int64_t>(length.count() - 1, 0);
+                        });
+    all += behind_others;
+    targets += documents.mask() ? target_statistics(documents).targets : behind_others;
+  }
+  if (targets < all)
+    config.data.target_share = static_cast<double>(targets) / static_cast<double>(all);
+}
+
 std::string step_rule(std::string_view usual) {
   return fmt::format(
       "Steps: a list of --lengths is one step as a whole. With --steps, or with data.step_tokens "
@@ -131,9 +159,12 @@ CLI::Option* add_step_source(CLI::App& command, StepSource& source) {
 StepSamples step_samples(const StepSource& source, const RunConfig& config,
                          std::string_view config_file, std::int64_t usual) {
   require_one_source(source, config, config_file);
-  if (!source.lengths.empty() && !source.steps && !config.data.step_tokens_asked)
-    return whole_list(source, config.data);
-  return drawn_samples(source, config.data, source.steps.value_or(usual));
+  const bool whole = !source.lengths.empty() && !source.steps && !config.data.step_tokens_asked;
+  StepSamples samples = whole ? whole_list(source, config.data)
+                              : drawn_samples(source, config.data, source.steps.value_or(usual));
+  if (const double share = config.data.target_share; share > 0 && share < 1)
+    samples.long_documents += fmt::format("; {} of the tokens are targets", human_share(share));
+  return samples;
 }
 
 }  // namespace slimpack

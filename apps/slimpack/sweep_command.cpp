@@ -65,7 +65,15 @@ void planned_sweep(const SweepArguments& arguments) {
   SweepReport report{sweep_axes(arguments.over), {}};
   Steps steps(arguments.source, arguments.config);
   std::vector<Planned> points;
+  DataConfig given, counted;  // of the point before: masks are read once
   for (SweepJob& job : sweep_jobs(arguments.config, arguments.overrides, report.axes)) {
+    if (job.config.data != given) {
+      counted = given = job.config.data;
+      RunConfig config = job.config;
+      count_targets(config, arguments.source);
+      counted.target_share = config.data.target_share;
+    }
+    job.config.data = counted;
     StepPlanning planning = step_planning(job.config, arguments.config);
     const StepSamples& samples = steps.of(job.config);
     // Throws for more stages than layers: a long sweep shall not end with that.

@@ -441,9 +441,9 @@ def step_line(line: dict, done_before: int, steps: int, elapsed_ns: int, columns
     A line of a step in metrics.jsonl for people, with as many figures as fit. done_before: steps before this start; steps: of the run; elapsed_ns: of this start.
     """
 
-def evaluation_figures(step: int, loss: float, documents: int, tokens: int, nanoseconds: int) -> str:
+def evaluation_figures(step: int, loss: float, documents: int, tokens: int, nanoseconds: int, name: str = '') -> str:
     """
-    A line of an evaluation in metrics.jsonl, without the time at which it is written.
+    name: of the held-out set, if there are several. A line of an evaluation in metrics.jsonl, without the time at which it is written.
     """
 
 def evaluation_line(line: dict) -> str:

@@ -35,6 +35,7 @@ class Job:
     context: the most tokens of a sequence; the longest one's by default. Baselines fill packs to it.
     memory_cap: activations of a rank, in bytes or "40GiB", "none" = any; by default what its memory
         leaves beside weights, gradients and optimizer.
+    target_share: of the tokens that the loss counts, such as 0.3 where 70% are prompts; all by default.
     Further keywords are the keys of [plan]: planner, granularity, most_merged, recompute, backward,
     cuts, solver, time_budget.
 
@@ -42,7 +43,7 @@ class Job:
     """
 
     def __init__(self, model=None, parallel=None, hardware=None, *, run=None, cost=None, dtype=None,
-                 context=None, memory_cap=None, **plan_options):
+                 context=None, memory_cap=None, target_share=None, **plan_options):
         self.context = context
         self.name = "job" if run is None else os.fspath(run)
         settings, config_json = model_settings(model)
@@ -55,6 +56,8 @@ class Job:
             settings += [setting("train.device", "cuda"), setting("data.context", context or 1)]
         elif context is not None:
             settings.append(setting("data.context", context))
+        if target_share is not None:
+            settings.append(setting("data.target_share", target_share))
         settings += plan_settings({**plan_options, "memory_cap": memory_cap})
         self._has_run = run is not None
         self._source = ("" if run is None else read_text(run, "run configuration"), self.name, settings,

@@ -86,8 +86,9 @@ struct DataConfig {
   std::filesystem::path prefix;  ///< dataset PREFIX.bin and PREFIX.idx
   Tokens context{4096};          ///< a sequence has at most this many tokens
   LongDocumentsKind long_documents = LongDocumentsKind::kSplit;
-  /// Share of the tokens that the loss counts, where only lengths are known. Training counts them.
-  double target_share = 1;
+  /// Share of the tokens behind another one that the loss counts, for plans that training does not
+  /// ask for; 0 = as the masks of the datasets say, and all without a mask.
+  double target_share = 0;
   Tokens step_tokens{32768};       ///< whole sequences are drawn until this many tokens are reached
   bool step_tokens_asked = false;  ///< an override sets step_tokens, and not the file alone
   std::uint64_t seed = 0;          ///< order of the sequences

@@ -35,7 +35,7 @@ struct Name {
 constexpr RealRule kFraction{"a number from 0 to below 1",
                              [](double x) { return x >= 0 && x < 1; }};
 
-constexpr RealRule kShare{"a number above 0, at most 1", [](double x) { return x > 0 && x <= 1; }};
+constexpr RealRule kShare{"a number from 0 to 1", [](double x) { return x >= 0 && x <= 1; }};
 
 constexpr RealRule kTimeBudget{"a number from 0 to 86400",
                                [](double x) { return x >= 0 && x <= 86'400; }};
@@ -388,7 +388,7 @@ std::vector<ConfigField> data_fields() {
               "beyond the context: split = into sequences of their own, drop = left out"},
              &R::data, &D::long_documents, kLongDocumentsKinds),
       real({"data", "target_share",
-            "of tokens that the loss counts, where plans know lengths alone"},
+            "of tokens that the loss counts, for plans; 0 = as masks say, all without"},
            &R::data, &D::target_share, kShare),
       integer({"data", "step_tokens", "sequences are drawn until this many tokens are reached"},
               &R::data, &D::step_tokens, 1, kMaxTokens),

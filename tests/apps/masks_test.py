@@ -43,7 +43,7 @@ def sequences(documents):
 
 @pytest.mark.parametrize("grid", [
     [], ["parallel.pp=2", "parallel.dp=2"], ["parallel.pp=2", "parallel.spread_vocabulary=true"],
-    ["parallel.dp=2", "parallel.tp=2"]])
+    ["parallel.dp=2", "parallel.tp=2"], ["parallel.pp=2", "train.loss=document"]])
 def test_transformers_finds_the_same_losses(workspace, masked, grid):
     prefix, documents, masks = masked
     output = f"losses-{len(grid)}-{grid[-1:]}".translate(str.maketrans("[]'.=", "-----"))
@@ -55,7 +55,8 @@ def test_transformers_finds_the_same_losses(workspace, masked, grid):
     for evaluation in evaluations(folder)[1:]:
         saved = AutoModelForCausalLM.from_pretrained(
             folder / "checkpoints" / f"step-{evaluation['step']:08}")
-        expected = masked_loss(saved, sequences(documents), sequences(masks))
+        expected = masked_loss(saved, sequences(documents), sequences(masks),
+                               "document" if "train.loss=document" in grid else "token")
         assert evaluation["evaluation_loss"] == pytest.approx(expected, rel=1e-5)
 
 
@@ -158,6 +159,25 @@ def test_held_out_documents_without_a_target_are_refused(workspace):
     done = run("train", workspace.config("evaluates-nothing"),
                *settings([f"evaluation.prefix={prefix}", "evaluation.every=1"]))
     assert_refused(done, "evaluation.tokens is", "nothing-held-out", "no target")
+
+
+def test_plans_count_the_head_of_targets_alone(workspace, masked, tmp_path):
+    prefix, documents, masks = masked
+    share = sum(sum(mask[1:]) for mask in masks) / sum(len(document) - 1 for document in documents)
+    file = workspace.config("planned")
+    spread = ["parallel.pp=2", "parallel.spread_vocabulary=true"]  # H is the head alone
+
+    def planned(name, *changes):
+        done = run("plan", file, *settings([of_prefix(prefix), *spread, *changes]), "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, json.loads((tmp_path / name).read_text())
+
+    text, counted = planned("counted.json")
+    assert counted["cost"]["target_share"] == pytest.approx(share, rel=1e-12)
+    assert f"{100 * share:.1f}% of the tokens are targets" in " ".join(text.split())
+    text, whole = planned("whole.json", "data.target_share=1")
+    assert "target_share" not in whole["cost"] and "targets" not in text
+    assert counted["prediction"]["makespan_ns"] < whole["prediction"]["makespan_ns"]
 
 
 def test_inspect_tells_the_share_of_targets(masked, tmp_path):

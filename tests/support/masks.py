@@ -27,14 +27,18 @@ def write_mask(prefix, masks):
     write_documents(f"{prefix}.mask", masks, 1, "B")
 
 
-def masked_loss(model, documents, masks):
-    """Mean loss of a Hugging Face model over the targets of all documents, by its labels of -100."""
-    total, targets = 0.0, 0
+def masked_loss(model, documents, masks, mean="token"):
+    """Loss of a Hugging Face model by its labels of -100: mean over the targets of all documents, or over
+    documents that have one of their means ("document")."""
+    total, count = 0.0, 0
     with torch.no_grad():
         for tokens, mask in zip(documents, masks, strict=True):
             labels = torch.tensor([t if flag else -100 for t, flag in zip(tokens, mask, strict=True)])
             logits = model(input_ids=torch.tensor([tokens])).logits[0].double()
-            total += torch.nn.functional.cross_entropy(logits[:-1], labels[1:], ignore_index=-100,
-                                                       reduction="sum").item()
-            targets += int((labels[1:] != -100).sum())
-    return total / targets
+            loss = torch.nn.functional.cross_entropy(logits[:-1], labels[1:], ignore_index=-100,
+                                                     reduction="sum").item()
+            targets = int((labels[1:] != -100).sum())
+            if targets:
+                total += loss / targets if mean == "document" else loss
+                count += 1 if mean == "document" else targets
+    return total / count
