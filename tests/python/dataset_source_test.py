@@ -63,6 +63,15 @@ def test_conversations_have_the_tokens_and_targets_of_built_files(tmp_path, mark
             [] if loss_on == "all" else ["1 of the dataset's 31 rows have no target and are left out"])
 
 
+def test_a_batch_of_rows_may_have_no_target_at_all(tmp_path):
+    model = make_folder(tmp_path / "model", STYLES["llama-3"], True)
+    answered = {"messages": [*NO_ANSWER["messages"], {"role": "assistant", "content": "sat on a mat"}]}
+    alone = everything(from_dataset(datasets.Dataset.from_list([answered]), model))
+    with pytest.warns(UserWarning, match="1000 of the dataset's 1001 rows"):  # datasets maps 1000 at a time
+        found = from_dataset(datasets.Dataset.from_list([NO_ANSWER] * 1000 + [answered]), model)
+    assert everything(found) == alone
+
+
 def test_prompts_with_completions_and_texts_have_those_of_built_files(tmp_path):
     model = make_folder(tmp_path / "model", STYLES["llama-3"])
     objects = [{"prompt": f"the cat n{i}", "completion": "sat on a mat"} for i in range(5)]
@@ -154,6 +163,7 @@ def test_conversations_that_are_none_are_told_by_row(tmp_path):
         assert "\n" not in str(raised.value)
 
 
+@pytest.mark.whole
 def test_the_example_trains_on_conversations_on_two_stages(tmp_path):
     model, r = make_folder(tmp_path / "model", STYLES["smollm2"], True), random.Random(3)
     LlamaForCausalLM(LlamaConfig(vocab_size=400, hidden_size=32, intermediate_size=48, num_hidden_layers=2,

@@ -3,6 +3,7 @@ one document at a time."""
 
 import itertools
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from slimpack.torch import targets
 from slimpack.torch.pipeline import LocalEngine, documents
 from slimpack.torch.pipeline.comparison import largest_difference, largest_of
 from slimpack.torch.pipeline.random_plan import random_plan
+from slimpack.torch.pipeline.stage import Place
+from slimpack.torch.pipeline.steps import Drawn, documents_of
 from trial import BOUND, random_case, run_locally, tensors_of
 from weights_ranks import Case, step_of, transformers_step
 
@@ -132,6 +135,41 @@ def test_what_is_no_weight_is_refused(weights, message):
     with pytest.raises(InvalidInput, match=message) as raised:
         run_locally(Case(3, "token", 1, 1, "sliced").model(), plan, given)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("labels", "weights", "message"), [
+    ([3, 4, 5], [1, -2, 1], r"the weights of document 7 have -2 at position 41, must be from 0"),
+    ([3, 4, 5], [1, 2], r"the weights of document 7 have shape \[2\], it has 3 tokens"),
+    ([3, 4], [1, 2, 1], r"document 7 has labels of shape \[2\] for 3 tokens; give one label for each token"),
+])
+def test_what_is_read_is_refused_by_its_document(labels, weights, message):
+    drawn = Drawn(np.array([7]), np.array([40]), np.array([3]), None)
+    with pytest.raises(InvalidInput, match=message):
+        documents_of(drawn, random_plan([3], [0, 4], random.Random(1)), engine_of_one_stage(),
+                     lambda *_: LabelledTokens([3, 4, 5], labels, weights))
+
+
+def engine_of_one_stage():
+    """The part of an engine that reading documents asks for."""
+    return SimpleNamespace(stage=SimpleNamespace(place=Place(0, (0, 4))), groups=SimpleNamespace(replica=0))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_of_0_are_no_targets(loss):
+    """They count as little as labels of -100. Where no other target is left, loss and gradients are 0."""
+    plan, tokens = random_case(3, stages=2)
+    model = Case(3, loss, 2, 1, "sliced").model()
+    kept = [torch.arange(len(ids)) % 3 == 1 for ids in tokens]
+    by_weight, by_label = ([LabelledTokens(ids, ids, mask.double()) for ids, mask in zip(tokens, kept, strict=True)],
+                           [LabelledTokens(ids, ids.where(mask, -100)) for ids, mask in zip(tokens, kept, strict=True)])
+    assert all(torch.equal(targets.targets_of(a), targets.targets_of(b))
+               for a, b in zip(by_weight, by_label, strict=True))
+    (_, found), (_, expected) = (run_locally(model, plan, given, loss=loss) for given in (by_weight, by_label))
+    assert found == expected
+    nothing = [LabelledTokens(ids, ids, [0] * len(ids)) for ids in tokens]
+    engine, (of_nothing, _) = run_locally(model, plan, nothing, loss=loss)
+    assert of_nothing == 0
+    assert not any(p.grad.any() for stage in engine.stages for p in stage.parameters() if p.grad is not None)
 
 
 def test_another_loss_is_refused():

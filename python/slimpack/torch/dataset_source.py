@@ -44,7 +44,7 @@ def from_dataset(dataset, tokenizer=None, *, column=None, loss_on="assistant", c
     """
     rows = _map_style(dataset)
     column, kind = _column_of(rows, column)
-    if kind is not IDS:
+    if kind != IDS:
         rows, column = _encoded(rows, _encoder_of(tokenizer, column, kind, loss_on, chat_template)), IDS
     present = [name for name in (LABELS, *MASKS, WEIGHTS, ATTENTION) if name in rows.column_names]
     rows = rows.select_columns([column, *present])
@@ -97,21 +97,24 @@ def _column_of(rows, column):
 
 def _encoder_of(tokenizer, column, kind, loss_on, chat_template):
     if tokenizer is None:
-        raise InvalidInput(f"the dataset has {kind}{' of conversations' if kind is MESSAGES else ''} and no token ids; "
+        raise InvalidInput(f"the dataset has {kind}{' of conversations' if kind == MESSAGES else ''} and no token ids; "
                            "give tokenizer=")
-    if kind is MESSAGES:
+    if kind == MESSAGES:
         return ConversationRows(tokenizer, column, loss_on, chat_template)
     return TextRows(tokenizer, column)
 
 
 def _encoded(rows, encoder):
     """The rows' tokens and masks, without those that have none."""
+    import pyarrow as pa
+
     def encode(table, numbers):
         found = list(encoder.encode([f"row {number}" for number in numbers], table.to_pylist()))
-        return {name: [of_row[i] for of_row in found] for i, name in enumerate(encoder.columns)}
+        # With their type: a batch may have no row with a target.
+        return pa.table({name: pa.array([of_row[i] for of_row in found], pa.list_(pa.int32()))
+                         for i, name in enumerate(encoder.columns)})
 
-    read = [name for name in (*([encoder.column] if encoder.column else []), PROMPT, COMPLETION, TOOLS)
-            if name in rows.column_names]
+    read = [name for name in (encoder.column, PROMPT, COMPLETION, TOOLS) if name in rows.column_names]
     made = _mapped(rows.select_columns(read), encode, "tokens", encoder.identity)
     found, left_out = encoder.found, len(rows) - len(made)
     if not len(made):

@@ -288,8 +288,12 @@ def documents_of(drawn, plan, engine, read):
 def _as_tensors(document, number, begin):
     if not isinstance(document, LabelledTokens):
         return _as_tensor(document)
-    weights = as_weights(document.weights, len(document), f"document {number}", begin)
-    return LabelledTokens(_as_tensor(document.tokens), _as_tensor(document.labels), weights)
+    tokens, labels = _as_tensor(document.tokens), _as_tensor(document.labels)
+    if labels.shape != tokens.shape:
+        raise InvalidInput(f"document {number} has labels of shape {list(labels.shape)} for {len(tokens)} "
+                           "tokens; give one label for each token")
+    weights = as_weights(document.weights, len(tokens), f"document {number}", begin)
+    return LabelledTokens(tokens, labels, weights)
 
 
 def _as_tensor(ids):
