@@ -14,6 +14,7 @@ runs/any/model loads with from_pretrained.
 """
 
 import argparse
+import contextlib
 from pathlib import Path
 
 import slimpack
@@ -21,7 +22,7 @@ import slimpack.torch
 import torch
 import torch.distributed as dist
 from slimpack.torch import pipeline
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -73,6 +74,12 @@ def stage_of(model, layer_begin, index, dtype):
     return pipeline.Stage.from_model(whole, layer_begin, index).to(device)
 
 
+def save_tokenizer(model, folder):
+    """The tokenizer and chat template of a model, beside what was trained; nothing where it has none."""
+    with contextlib.suppress(OSError, ValueError):
+        AutoTokenizer.from_pretrained(model).save_pretrained(folder)
+
+
 def main():
     options = parse()
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -101,6 +108,8 @@ def main():
                                held_out=held_out)
     trainer.train(options.steps)
     engine.save_pretrained(Path(options.output) / "model")
+    if rank == 0 and not Path(options.model).is_file():
+        save_tokenizer(options.model, Path(options.output) / "model")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
+from masks import write_mask, write_tokens
 from program import BUILD, SLIMPACK
 from small_chat_model import TEMPLATE, write_small_chat_model
 
@@ -30,10 +32,15 @@ dir = "run"
 """
 
 
-def slimpack(folder, *arguments):
+def run_slimpack(folder, *arguments):
     environment = {**os.environ, "SLIMPACK_PYTHON": sys.executable, "PYTHONPATH": str(BUILD / "python")}
-    done = subprocess.run([SLIMPACK, *map(str, arguments)], cwd=folder, capture_output=True, text=True,
+    return subprocess.run([SLIMPACK, *map(str, arguments)], cwd=folder, capture_output=True, text=True,
                           env=environment, timeout=240, check=False)
+
+
+def slimpack(folder, *arguments):
+    """Its output, where it succeeds."""
+    done = run_slimpack(folder, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -85,3 +92,37 @@ def test_a_dataset_that_is_built_again_without_it_loses_the_template(folder):
     slimpack(folder, *build)
     assert not (folder / "again-chat_template.jinja").exists()
     (folder / "model" / "chat_template.jinja").unlink()
+
+
+@pytest.mark.parametrize("command, parts", [
+    ("train run.toml --init absent --set output.dir=o", ["'absent/config.json' does not exist"]),
+    ("train run.toml --init chats --set output.dir=o", ["'chats/config.json' does not exist"]),
+    ("train run.toml --init model", ["'run/checkpoints' has checkpoints of an earlier run", "--resume auto"]),
+    ("train run.toml --init model --set output.dir=o --set data.prefix=chats.bin", [
+        "dataset 'chats.bin.bin' cannot be read", "give the common PREFIX"]),
+    ("train run.toml --init model --set output.dir=o --set evaluation.every=1 --set evaluation.prefix=held-out", [
+        "dataset 'held-out.bin' cannot be read", "slimpack data build"]),
+    ("train run.toml --init model --set output.dir=o --set data.prefix=half", ["'half.mask.idx' cannot be read"]),
+    ("train run.toml --init model --set output.dir=o --set data.prefix=other", [
+        "other.mask.idx': 2 documents, a mask has those of its dataset 'other'", "write the mask again"]),
+    ("generate o Hello --chat", ["o: neither a model's config.json nor a checkpoint"]),
+    ("generate model Hello --chat", ["'model' has no chat template", "put its template there as chat_template.jinja"]),
+    ("generate run/checkpoints Hello --system short", ["--system is a message of a chat; give --chat"]),
+    ("data inspect chats --show 1", ["--tokenizer"]),
+    ("data inspect chats --show 1 --tokenizer absent", ["cannot read tokenizer 'absent"]),
+    ("data build --chat --from chats.jsonl --tokenizer model --out c", [
+        "'model' has no chat template; name one with --chat-template FILE"]),
+    ("data build --from chats.jsonl --tokenizer model --out c", ["line 1: no field 'text'", "give --field"]),
+])
+def test_what_does_not_fit_is_told_in_one_line(folder, command, parts):
+    shutil.copy(folder / "chats.bin", folder / "half.bin")
+    shutil.copy(folder / "chats.idx", folder / "half.idx")
+    shutil.copy(folder / "chats.mask.bin", folder / "half.mask.bin")
+    write_tokens(folder / "other", [[1, 2, 3]])
+    write_mask(folder / "other", [[0, 1, 1], [0, 1, 1]])
+    done = run_slimpack(folder, *command.split())
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("slimpack: ") and done.stderr.count("\n") == 1, done.stderr
+    for part in parts:
+        assert part in done.stderr
+    assert not (folder / "c.bin").exists()

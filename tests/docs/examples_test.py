@@ -1,13 +1,16 @@
 """The examples of the documentation run, and print what the pages show."""
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from processes import BUILD
+from small_chat_model import write_small_chat_model
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
@@ -151,6 +154,38 @@ def test_the_example_of_a_mixture_runs_and_prints_what_is_shown(tmp_path):
     (_, title, run_file), (_, _, commands), (_, _, shown) = blocks
     (tmp_path / title).write_text(run_file)
     require_in_order(lines(shown), run(SHELL.format(code=commands), tmp_path))
+
+
+def test_the_page_on_fine_tuning_runs_from_conversations_to_an_answer(tmp_path):
+    """On a small model in place of SmolLM2, for three steps; torchrun's program has tests of its own."""
+    examples = tmp_path / "examples"
+    examples.mkdir()
+    shutil.copy(ROOT / "examples" / "conversations.py", examples)
+    (examples / "fine-tune.toml").write_text("[hardware]\n" + with_changes(
+        (ROOT / "examples" / "fine-tune.toml").read_text(encoding="utf-8"), {"steps = 40": "steps = 3"}))
+    write_small_chat_model(tmp_path / "SmolLM2-135M-Instruct", ["When does the Heron leave? The Heron leaves at 13:20."])
+    blocks = BLOCK.findall((ROOT / "docs" / "fine-tuning.md").read_text(encoding="utf-8"))
+    code = SHELL.format(code="".join(block for language, _, block in blocks
+                                     if language == "sh" and not block.startswith("torchrun")))
+    printed = run(code, tmp_path)
+    # The lines of the page that do not depend on the model.
+    shown = lines(next(block for _, title, block in blocks if title.startswith("Prints") and "document 0" in block))
+    own = [line for line in shown if "tokens" not in line and not line.startswith(("…", "You are"))]
+    require_in_order(own, printed)
+    metrics = (tmp_path / "runs" / "ferries" / "run" / "metrics.jsonl").read_text().splitlines()
+    losses = [json.loads(line)["evaluation_loss"] for line in metrics if "evaluation_loss" in line]
+    assert losses[-1] < losses[0]
+
+
+def test_the_converter_of_the_page_on_fine_tuning_gives_lines_that_are_conversations(tmp_path):
+    page = (ROOT / "docs" / "fine-tuning.md").read_text(encoding="utf-8")
+    (converter,) = [block for _, title, block in BLOCK.findall(page) if title == "convert.py"]
+    turns = [("system", "Be brief."), ("human", "When?"), ("gpt", "At ten.")]
+    line = json.dumps({"id": 1, "conversations": [{"from": role, "value": text} for role, text in turns]})
+    done = subprocess.run([sys.executable, "-c", converter], input=line + "\n", text=True, capture_output=True,
+                          check=True)
+    assert json.loads(done.stdout) == {"messages": [
+        {"role": role, "content": text} for role, (_, text) in zip(("system", "user", "assistant"), turns)]}
 
 
 def test_the_example_of_conversations_runs_and_prints_what_is_shown(tmp_path):
