@@ -117,11 +117,10 @@ void count_targets(RunConfig& config, const StepSource& source) {
   for (const std::filesystem::path& prefix : prefixes) {
     const Documents documents = Documents::open(prefix);
     const std::vector<Tokens> lengths = documents.dataset().lengths();
-    const std::int64_t behind_others =
-        std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0},
-                        [](std::int64_t sum, Tokens length) {
-                          return sum + std::max<std::int64_t>(length.count() - 1, 0);
-                        });
+    const std::int64_t behind_others = std::accumulate(
+        lengths.begin(), lengths.end(), std::int64_t{0}, [](std::int64_t sum, Tokens length) {
+          return sum + std::max<std::int64_t>(length.count() - 1, 0);
+        });
     all += behind_others;
     targets += documents.mask() ? target_statistics(documents).targets : behind_others;
   }
