@@ -93,14 +93,16 @@ def is_number(value):
 
 
 def scalars(line):
-    """The line's figures by name; of those by rank, the largest. Those of a named set of held-out documents have
-    its name behind."""
+    """The line's figures by name; of those by rank, the largest. Losses by length end with the least length:
+    evaluation_loss_from_1024. Figures of a named set of held-out documents have its name behind them."""
     result, held_out = {}, line.get("evaluation_name")
     behind = f"/{held_out}" if isinstance(held_out, str) else ""
     for name, value in line.items():
         numbers = [v for v in (value if isinstance(value, list) else [value]) if is_number(v)]
         if numbers and name not in NOT_SCALARS:
             result[name + behind] = max(numbers)
+    for part in line.get("evaluation_by_length", ()):
+        result[f"evaluation_loss_from_{part['from']}{behind}"] = part["loss"]
     return result
 
 

@@ -38,5 +38,6 @@ def row_of(lines):
     row = {}
     for line in lines:
         row |= {name: max(value) if isinstance(value, list) else value for name, value in line.items()
-                if name not in ("step", "unix_ms", "clock")}
+                if name not in ("step", "unix_ms", "clock", "evaluation_by_length")}
+        row |= {f"evaluation_loss_from_{part['from']}": part["loss"] for part in line.get("evaluation_by_length", [])}
     return row | {"_timestamp": lines[-1]["unix_ms"] / 1000}
