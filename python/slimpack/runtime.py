@@ -47,7 +47,8 @@ def train(run, *, settings=(), resume="", init="", on_step=None, on_evaluation=N
     run: a run configuration (TOML).
     settings: overrides, such as ["train.steps=100", "output.log=wandb"].
     resume: a checkpoint's folder, or "auto". init: a folder of a Hugging Face model.
-    on_step, on_evaluation: called with a dict of figures. Without them progress goes to stderr.
+    on_step, on_evaluation: called with a dict of figures. Without them progress goes to stderr. Of
+        several held-out sets each is told by itself, with its "name".
 
     Ctrl-C ends the run after the step in progress; its state is saved. Raises InvalidInput, ImportError
     without the right torch, or RuntimeError where the run fails.

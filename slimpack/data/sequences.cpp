@@ -46,8 +46,8 @@ void require_sequences(std::span<const Tokens> documents, const SequenceRule& ru
   if (std::ranges::any_of(documents, [&](Tokens d) { return sequence_count(d, rule) > 0; })) return;
   if (std::ranges::any_of(documents, [](Tokens d) { return d > Tokens(0); }))
     invalid_input(
-        "{} has {} documents, all with tokens are longer than the context of {}, and such are "
-        "dropped; raise the context, or split or truncate them",
+        "{} has {} documents; those with tokens are all longer than the context of {} and dropped; "
+        "raise the context, or split or truncate them",
         name, documents.size(), rule.context.count());
   invalid_input("{} has {} documents and none with a token; build it from other files", name,
                 documents.size());

@@ -85,7 +85,7 @@ EvaluationResult Evaluation::run(const Set& set, Engine& engine,
     const Tokens of_batch = total_tokens(batch.planned.plan.lengths);
     result.tokens += of_batch;
     if (result.by_length.empty() || result.by_length.back().lengths != range)
-      result.by_length.push_back({range});
+      result.by_length.emplace_back().lengths = range;
     result.by_length.back().sequences += std::ssize(batch.sequences);
     result.by_length.back().tokens += of_batch;
   }

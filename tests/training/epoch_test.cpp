@@ -105,7 +105,7 @@ RC_GTEST_PROP(Epoch, OfAMixtureTrainsEveryTokenOfASourceAsOftenAsItSaysAlsoOverA
   std::vector<std::vector<int>> trained;
   for (const std::vector<int>& tokens : expected) trained.emplace_back(tokens.size());
   for (std::size_t s = 0; s < epoch.size(); ++s) {
-    const auto& tokens_L = read.by_sequence[s].tokens_L;
+    const at::Tensor& tokens_L = read.by_sequence[s].tokens_L;
     for (std::int64_t i = 0; i < tokens_L.numel(); ++i)
       ++trained[epoch[s].document < of_first ? 0 : 1]
                [static_cast<std::size_t>(tokens_L.const_data_ptr<std::int64_t>()[i])];

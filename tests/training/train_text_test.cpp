@@ -151,10 +151,13 @@ TEST(RunSummary, OfAStepThatNeverWaitedForItsPlanHasNoTimesOfNothing) {
 
 TEST(RunSummary, HasTheFirstAndTheLastLossOfEachHeldOutSet) {
   RunSummary summary = two_steps();
-  summary.evaluations = {{0, {.loss = 5, .name = "a"}},
-                         {0, {.loss = 4, .name = "b"}},
-                         {2, {.loss = 3, .name = "a"}},
-                         {2, {.loss = 2, .name = "b"}}};
+  const auto of = [](std::int64_t step, const char* name, double loss) {
+    EvaluationFigures figures{step, {}};
+    figures.result.name = name;
+    figures.result.loss = loss;
+    return figures;
+  };
+  summary.evaluations = {of(0, "a", 5), of(0, "b", 4), of(2, "a", 3), of(2, "b", 2)};
   EXPECT_NE(summary_text(summary, 80)
                 .find("\nevaluation loss of a 5.0000 → 3.0000\nevaluation loss of b 4.0000 → "
                       "2.0000\n\n"),
