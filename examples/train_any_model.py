@@ -45,6 +45,8 @@ def parse():
     parser.add_argument("--held-out", help="a dataset that is evaluated before and after")
     parser.add_argument("--shard", action="store_true", help="share weights out over replicas")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--log", default="", metavar="wandb|tensorboard",
+                        help="where the metrics are shown while it trains")
     return parser.parse_args()
 
 
@@ -102,7 +104,7 @@ def main():
     if options.held_out:
         others = slimpack.IndexedDataset.open(options.held_out)
         held_out = others.lengths(), others.read
-    trainer = pipeline.Trainer(engine, optimizer, steps, options.output, resume=options.resume,
+    trainer = pipeline.Trainer(engine, optimizer, steps, options.output, resume=options.resume, log=options.log,
                                held_out=held_out)
     trainer.train(options.steps)
     engine.save_pretrained(Path(options.output) / "model")

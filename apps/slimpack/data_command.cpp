@@ -52,15 +52,6 @@ void build(const FileSearch& search) {
   fmt::print("next: slimpack data inspect {}\n", search.out.string());
 }
 
-/// Bins are powers of two, so that 1 << 10 prints as 1K.
-std::string binary_count(std::int64_t count) {
-  constexpr std::int64_t kKilo = 1024;
-  if (count >= kKilo * kKilo * kKilo) return fmt::format("{}G", count / (kKilo * kKilo * kKilo));
-  if (count >= kKilo * kKilo) return fmt::format("{}M", count / (kKilo * kKilo));
-  if (count >= kKilo) return fmt::format("{}K", count / kKilo);
-  return std::to_string(count);
-}
-
 std::string bin_label(const LengthBin& bin) {
   if (bin.high <= Tokens(1)) return std::to_string(bin.low.count());
   return fmt::format("{}–{}", binary_count(bin.low.count()), binary_count(bin.high.count() + 1));

@@ -32,7 +32,7 @@ void require_trained_documents(const SweepArguments& arguments) {
   const StepSource& source = arguments.source;
   if (!source.lengths.empty() || !source.data.empty() || !source.distribution.empty())
     invalid_input(
-        "--measured trains on the dataset data.prefix; leave out --lengths, --data and "
+        "--measured trains on the datasets of the run file; leave out --lengths, --data and "
         "--distribution");
   if (const std::int64_t steps = steps_of(arguments); steps < 2 || steps > kMostSteps)
     invalid_input("--steps is {}, must be 2 to {}: the first step does not count", steps,

@@ -58,20 +58,20 @@ std::optional<PythonCommand> python_command(int argc, char** argv) {
   return std::nullopt;
 }
 
+std::vector<std::string> python_words(const std::string& module) {
+  return {interpreter(), "-c", python_of_build().start, package_folder(), module};
+}
+
 int become_python(const PythonCommand& command, int argc, char** argv) {
   open_standard_streams();
-  std::string python = interpreter();
-  std::string option = "-c";
-  std::string start = python_of_build().start;
-  std::string packages = package_folder();
-  std::string module = command.module;
-  std::vector<char*> words{python.data(), option.data(), start.data(), packages.data(),
-                           module.data()};
+  std::vector<std::string> own = python_words(command.module);
+  std::vector<char*> words;
+  for (std::string& word : own) words.push_back(word.data());
   words.insert(words.end(), argv + command.words, argv + argc);
   words.push_back(nullptr);
-  ::execvp(python.c_str(), words.data());
+  ::execvp(words.front(), words.data());
   say(fmt::format("cannot start '{}': {}; set SLIMPACK_PYTHON to a Python that has slimpack",
-                  python, std::strerror(errno)));
+                  words.front(), std::strerror(errno)));
   return 2;
 }
 

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace slimpack {
 
@@ -26,6 +27,10 @@ struct PythonOfBuild {
   const char* start;        ///< the program that runs a module of the package (start_python.py)
 };
 [[nodiscard]] PythonOfBuild python_of_build();
+
+/// The words of a command line that runs a module of the package, before the module's arguments,
+/// with the Python and the package of become_python.
+[[nodiscard]] std::vector<std::string> python_words(const std::string& module);
 
 /// Continues as a Python that runs the module with the arguments: that of $SLIMPACK_PYTHON (which
 /// `python -m slimpack` sets), else that of the build, or python3 where that is gone. It takes the

@@ -1,6 +1,6 @@
 #include "apps/slimpack/step_lengths.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iterator>
 #include <utility>
@@ -24,16 +24,17 @@ void require_one_source(const StepSource& source, const RunConfig& config,
   if (!source.distribution.empty()) given.push_back("--distribution " + source.distribution);
   if (given.size() > 1)
     invalid_input("{} and {} are two sources of one step; give one of them", given[0], given[1]);
-  if (given.empty() && config.data.prefix.empty())
+  if (given.empty() && config.data.datasets().empty())
     invalid_input(
         "{}no sequences to plan; give --lengths FILE, --data PREFIX or --distribution KIND:A,B, or "
-        "set data.prefix",
+        "set data.prefix or data.sources",
         config_file.empty() ? "" : fmt::format("{}: ", config_file));
 }
 
 StepSamples whole_list(const StepSource& source, const DataConfig& data) {
   const std::vector<Tokens> documents = read_lengths(source.lengths);
   const SequenceRule rule = configured_sequences(data);
+  require_sequences(documents, rule, stream_name(source.lengths));
   StepSamples samples{{sequence_lengths(documents, rule)},
                       stream_name(source.lengths),
                       long_documents_text(documents, rule),
@@ -45,26 +46,50 @@ StepSamples whole_list(const StepSource& source, const DataConfig& data) {
   return samples;
 }
 
+StepSamples imagined_samples(const StepSource& source, const DataConfig& data, std::int64_t steps) {
+  const auto kind = parse_length_distribution(source.distribution, "--distribution");
+  ImaginedSteps imagined = imagined_steps(kind, data, steps);
+  return {std::move(imagined.steps), source.distribution,
+          long_documents_text(imagined.documents, configured_sequences(data))};
+}
+
+/// Steps of one list or dataset that `name` describes.
+StepSamples samples_of_one(std::vector<Tokens> documents, const std::string& name,
+                           const DataConfig& data, std::int64_t steps) {
+  const std::string text = long_documents_text(documents, configured_sequences(data));
+  return {drawn_steps(mixture_of_one(std::move(documents), name), data, steps), name, text};
+}
+
+/// Steps of the run file's datasets.
+StepSamples configured_samples(const DataConfig& data, std::int64_t steps) {
+  const std::vector<DataSource> sources = data.datasets();
+  if (sources.size() == 1) {
+    const std::string prefix = sources.front().prefix.string();
+    return samples_of_one(IndexedDataset::open(prefix).lengths(), prefix, data, steps);
+  }
+  std::vector<std::vector<Tokens>> lengths;
+  for (const DataSource& one : sources)
+    lengths.push_back(IndexedDataset::open(one.prefix).lengths());
+  Mixture mixture = configured_mixture(data, std::move(lengths));
+  std::string text = fmt::format("{}", fmt::join(data_texts(data, mixture), "; "));
+  return {drawn_steps(std::move(mixture), data, steps),
+          fmt::format("a mixture of {} datasets", sources.size()), std::move(text)};
+}
+
 /// REQUIRES: a source.
 StepSamples drawn_samples(const StepSource& source, const DataConfig& data, std::int64_t steps) {
   StepSamples samples;
-  std::vector<Tokens> documents;
-  if (!source.distribution.empty()) {
-    const auto kind = parse_length_distribution(source.distribution, "--distribution");
-    ImaginedSteps imagined = imagined_steps(kind, data, steps);
-    samples.source = source.distribution;
-    samples.steps = std::move(imagined.steps);
-    documents = std::move(imagined.documents);
-  } else {
-    const std::string prefix = source.data.empty() ? data.prefix.string() : source.data;
-    const bool list = !source.lengths.empty();
-    samples.source = list ? stream_name(source.lengths) : prefix;
-    documents = list ? read_lengths(source.lengths) : IndexedDataset::open(prefix).lengths();
-    samples.steps = drawn_steps(documents, data, steps);
-  }
+  if (!source.distribution.empty())
+    samples = imagined_samples(source, data, steps);
+  else if (!source.lengths.empty())
+    samples =
+        samples_of_one(read_lengths(source.lengths), stream_name(source.lengths), data, steps);
+  else if (!source.data.empty())
+    samples = samples_of_one(IndexedDataset::open(source.data).lengths(), source.data, data, steps);
+  else
+    samples = configured_samples(data, steps);
   samples.source += steps == 1 ? fmt::format(", first step of seed {}", data.seed)
                                : fmt::format(", first {} steps of seed {}", steps, data.seed);
-  samples.long_documents = long_documents_text(documents, configured_sequences(data));
   return samples;
 }
 
@@ -80,7 +105,8 @@ std::string step_rule(std::string_view usual) {
   return fmt::format(
       "Steps: a list of --lengths is one step as a whole. With --steps, or with data.step_tokens "
       "on the command line, steps of data.step_tokens are drawn from it as training draws them. "
-      "From a dataset (--data, else data.prefix of the run configuration) and from --distribution "
+      "From a dataset (--data, else data.prefix or data.sources of the run configuration) and from "
+      "--distribution "
       "steps are always drawn, {} unless --steps says otherwise.",
       usual);
 }

@@ -1,4 +1,5 @@
 #include "apps/slimpack/commands.h"
+#include "apps/slimpack/python_command.h"
 #include "apps/slimpack/sweep_command.h"
 #include "apps/slimpack/training_commands.h"
 #include "slimpack/packflow/device/memory_tracker.h"
@@ -9,6 +10,7 @@ namespace {
 void train(const slimpack::TrainArguments& arguments) {
   slimpack::TrainRequest request{slimpack::configured_run(arguments, arguments.clock),
                                  arguments.resume, arguments.init, !arguments.against.empty()};
+  request.log_command = slimpack::python_words("slimpack.log");
   if (arguments.report) request.report = slimpack::version_text();
   slimpack::train_at_console(request);
 }

@@ -50,6 +50,12 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
   command->add_flag("--report", arguments->report,
                     "At the end, write report.html, as 'slimpack report' does");
   command
+      ->add_option(
+          "--log", arguments->log,
+          "Send the metrics to these programs while the run goes on, as output.log: wandb, "
+          "tensorboard, or both with a comma between them")
+      ->type_name("NAMES");
+  command
       ->add_option("--init", arguments->init,
                    "Start from the weights in this folder of a Hugging Face model")
       ->type_name("FOLDER");
@@ -58,9 +64,12 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
   command->footer(
       "Writes metrics.jsonl, timeline.json (opens in Perfetto), plan.json and measured.json (for "
       "'slimpack report') and checkpoints/step-N/ (transformers loads it) to output.dir; python -m "
-      "slimpack.tensorboard makes event files of the metrics. "
-      "Without "
-      "a cost file it first measures this machine for a few seconds and keeps what it finds in "
+      "slimpack.tensorboard makes event files of the metrics. --log wandb (pip install wandb) "
+      "sends them "
+      "to Weights & Biases, with your login or WANDB_MODE=offline; trouble with it never ends a "
+      "run. "
+      "Without a cost file it first measures this machine for a few seconds and keeps what it "
+      "finds in "
       "output.dir/cost.json, for a day. SIGTERM saves and ends with "
       "exit "
       "code 0, as do train.max_tokens and train.max_seconds; --resume auto goes on.\n\n"
@@ -76,6 +85,7 @@ void add_train_command(CLI::App& app, std::function<void(const TrainArguments&)>
     }
     if (arguments->config.empty())
       invalid_input("train needs a run configuration; 'slimpack train --print-config' prints one");
+    if (!arguments->log.empty()) arguments->overrides.push_back("output.log=" + arguments->log);
     run(*arguments);
   });
 }

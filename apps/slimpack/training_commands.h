@@ -18,6 +18,7 @@ struct TrainArguments : RunFile {
   bool report = false;  ///< also write report.html
   std::string against;  ///< "packed": compare the last step with fixed packing
   std::string resume;   ///< "auto" or the folder of a checkpoint; empty = from the first step
+  std::string log;      ///< overrides output.log; empty = output.log
   std::string init;     ///< folder of a Hugging Face model to start from; empty = random weights
 };
 

@@ -68,8 +68,7 @@ void bind_data(nb::module_& m) {
       "split_documents",
       [](const Lengths& documents, std::int64_t context) {
         if (context < 1) invalid_input("context is {} tokens, must be 1 or more", context);
-        return owning_view<std::int64_t>(
-            sequence_lengths(tokens_of(documents), {Tokens(context), /*split=*/true}));
+        return owning_view<std::int64_t>(sequence_lengths(tokens_of(documents), {Tokens(context)}));
       },
       "lengths"_a, "context"_a, "Lengths of consecutive sequences of at most context tokens.");
 

@@ -218,7 +218,7 @@ std::vector<View<std::int64_t>> drawn(const StepPlanning& planning, const Length
   if (step_tokens != 0) data.step_tokens = Tokens(step_tokens);
   if (context != 0) data.context = Tokens(context);
   std::vector<View<std::int64_t>> out;
-  for (SequenceLengths& step : drawn_steps(checked_lengths(documents), data, steps))
+  for (SequenceLengths& step : drawn_steps(mixture_of_one(checked_lengths(documents)), data, steps))
     out.push_back(owning_view<std::int64_t>(std::move(step)));
   return out;
 }

@@ -134,15 +134,19 @@ void write_files(const PlanFile& file, const std::filesystem::path& folder,
 /// A line of metrics.jsonl.
 std::string figures_of_step(const PlanFile& file, const Timeline& timeline, std::int64_t step,
                             double loss, double gradient_norm, double learning_rate,
+                            std::int64_t targets, std::int64_t left_out, std::int64_t reading_ns,
                             const std::vector<std::int64_t>& documents,
                             const std::vector<std::int64_t>& begins, std::int64_t planning_ns,
                             std::int64_t planning_wait_ns) {
   StepFigures figures =
-      figures_of(sequences_of(file, documents, begins), file.step.prediction, timeline);
+      figures_of(sequences_of(file, documents, begins), file.cost, file.step.prediction, timeline);
   figures.step = step;
   figures.loss = loss;
   figures.gradient_norm = gradient_norm;
   figures.learning_rate = learning_rate;
+  figures.targets = targets;
+  figures.left_out = left_out;
+  figures.reading_time = Nanos(reading_ns);
   figures.planning_time = Nanos(planning_ns);
   figures.planning_wait = Nanos(planning_wait_ns);
   return to_json(figures).dump();
@@ -294,7 +298,8 @@ void bind_timelines_of(nb::class_<PlanFile>& plans) {
            "documents"_a, "begins"_a, nb::call_guard<nb::gil_scoped_release>(),
            "Writes timeline.json, plan.json and measured.json of a measured Timeline of this step.")
       .def("step_figures", &figures_of_step, "timeline"_a, "step"_a, "loss"_a, "gradient_norm"_a,
-           "learning_rate"_a, "documents"_a, "begins"_a, "planning_ns"_a, "planning_wait_ns"_a,
+           "learning_rate"_a, "targets"_a, "left_out"_a, "reading_ns"_a, "documents"_a, "begins"_a,
+           "planning_ns"_a, "planning_wait_ns"_a,
            "A line of metrics.jsonl of this step, without the time at which it is written.")
       .def("chrome_trace", &trace_of, "timelines"_a, "documents"_a, "begins"_a,
            nb::call_guard<nb::gil_scoped_release>(),

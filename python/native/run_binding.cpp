@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "python/native/bindings.h"
 #include "slimpack/base/table.h"
 #include "slimpack/report/training_curve.h"
+#include "slimpack/run/log_process.h"
 #include "slimpack/run/metrics_file.h"
 #include "slimpack/run/run_limits.h"
 #include "slimpack/run/step_figures.h"
@@ -47,7 +49,10 @@ std::string line_of_step(const nb::dict& line, std::int64_t done_before, std::in
   f.step = figure<std::int64_t>(line, "step");
   f.loss = figure<double>(line, "loss");
   f.documents = figure<std::int64_t>(line, "documents");
+  f.sequences = figure<std::int64_t>(line, "sequences");
   f.tokens = Tokens(figure<std::int64_t>(line, "tokens"));
+  f.targets = figure<std::int64_t>(line, "targets");
+  if (line.contains("mfu")) f.mfu = figure<double>(line, "mfu");
   f.step_time = Nanos(figure<std::int64_t>(line, "step_ns"));
   f.bubble = figure<double>(line, "bubble");
   f.predicted_bubble = figure<double>(line, "predicted_bubble");
@@ -58,17 +63,30 @@ std::string line_of_step(const nb::dict& line, std::int64_t done_before, std::in
 }
 
 std::string figures_of_evaluation(std::int64_t step, double loss, std::int64_t documents,
-                                  std::int64_t tokens, std::int64_t nanoseconds) {
-  return to_json(EvaluationFigures{step, {loss, documents, Tokens(tokens), Nanos(nanoseconds)}})
+                                  std::int64_t tokens, std::int64_t nanoseconds, std::string name) {
+  return to_json(EvaluationFigures{step,
+                                   {.loss = loss,
+                                    .documents = documents,
+                                    .tokens = Tokens(tokens),
+                                    .time = Nanos(nanoseconds),
+                                    .name = std::move(name)}})
       .dump();
+}
+
+void make_log(LogProcess* log, std::vector<std::string> command, std::vector<std::string> names,
+              std::filesystem::path folder, std::string settings) {
+  new (log)
+      LogProcess({std::move(command), std::move(names), std::move(folder), std::move(settings)});
 }
 
 std::string line_of_evaluation(const nb::dict& line) {
   return evaluation_line(
       {figure<std::int64_t>(line, "step"),
-       {figure<double>(line, kEvaluationLoss), figure<std::int64_t>(line, "evaluation_documents"),
-        Tokens(figure<std::int64_t>(line, "evaluation_tokens")),
-        Nanos(figure<std::int64_t>(line, "evaluation_ns"))}});
+       {.loss = figure<double>(line, kEvaluationLoss),
+        .documents = figure<std::int64_t>(line, "evaluation_documents"),
+        .tokens = Tokens(figure<std::int64_t>(line, "evaluation_tokens")),
+        .time = Nanos(figure<std::int64_t>(line, "evaluation_ns")),
+        .name = line.contains(kEvaluationName) ? figure<std::string>(line, kEvaluationName) : ""}});
 }
 
 void bind_metrics(nb::module_& m) {
@@ -86,12 +104,23 @@ void bind_metrics(nb::module_& m) {
           "line"_a, "step"_a, "evaluation"_a,
           "Writes a JSON object. Raises InvalidInput or RuntimeError where that fails; the file "
           "then ends with the line before.");
+  nb::class_<LogProcess>(m, "LogProcess",
+                         "A child process that sends a run's metrics on while it goes on.")
+      .def("__init__", &make_log, "command"_a, "names"_a, "folder"_a, "settings"_a,
+           nb::call_guard<nb::gil_scoped_release>(),
+           "command: starts the module slimpack.log. names: of the logs. settings: of the run, as "
+           "TOML. Waits until the child has its libraries. Raises InvalidInput where one is "
+           "missing.")
+      .def("finish", &LogProcess::finish, "well"_a, nb::call_guard<nb::gil_scoped_release>(),
+           "Waits a minute at most until the child has sent the rest. Returns what went wrong, or "
+           "nothing. well: whether training has ended well.");
   m.def("step_line", &line_of_step, "line"_a, "done_before"_a, "steps"_a, "elapsed_ns"_a,
         "columns"_a.none(),
         "A line of a step in metrics.jsonl for people, with as many figures as fit. done_before: "
         "steps before this start; steps: of the run; elapsed_ns: of this start.");
   m.def("evaluation_figures", &figures_of_evaluation, "step"_a, "loss"_a, "documents"_a, "tokens"_a,
-        "nanoseconds"_a,
+        "nanoseconds"_a, "name"_a = "",
+        "name: of the held-out set, if there are several. "
         "A line of an evaluation in metrics.jsonl, without the time at which it is written.");
   m.def("evaluation_line", &line_of_evaluation, "line"_a,
         "A line of an evaluation in metrics.jsonl for people.");

@@ -24,6 +24,8 @@ nb::dict to_dict(const StepFigures& f) {
   figures["learning_rate"] = f.learning_rate;
   figures["documents"] = f.documents;
   figures["tokens"] = f.tokens.count();
+  figures["targets"] = f.targets;
+  if (f.mfu) figures["mfu"] = *f.mfu;
   figures["tokens_per_second"] = f.tokens_per_second();
   figures["seconds"] = to_seconds(f.step_time);
   figures["predicted_seconds"] = to_seconds(f.predicted_time);
@@ -36,6 +38,7 @@ nb::dict to_dict(const StepFigures& f) {
 nb::dict to_dict(const EvaluationFigures& f) {
   nb::dict figures;
   figures["step"] = f.step;
+  if (!f.result.name.empty()) figures["name"] = f.result.name;
   figures["loss"] = f.result.loss;
   figures["documents"] = f.result.documents;
   figures["tokens"] = f.result.tokens.count();

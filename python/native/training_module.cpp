@@ -20,12 +20,13 @@ struct TrainArguments {
   std::string against;
   std::string resume;
   std::string init;
+  std::vector<std::string> log_command;
 
   [[nodiscard]] slimpack::RunConfig run_config() const {
     return slimpack::read_run_config(config, overrides);
   }
   [[nodiscard]] slimpack::TrainRequest request() const {
-    return {run_config(), resume, init, !against.empty()};
+    return {run_config(), resume, init, !against.empty(), "", log_command};
   }
 };
 
@@ -73,7 +74,8 @@ NB_MODULE(_training, m) {
       .def_rw("overrides", &TrainArguments::overrides)
       .def_rw("against", &TrainArguments::against)
       .def_rw("resume", &TrainArguments::resume)
-      .def_rw("init", &TrainArguments::init);
+      .def_rw("init", &TrainArguments::init)
+      .def_rw("log_command", &TrainArguments::log_command);
 
   m.def(
       "process_needs",

@@ -110,8 +110,10 @@ class Sampler:
     """Draws whole sequences, shuffled anew each epoch."""
 
     @staticmethod
-    def make(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, step_tokens: int, cursor: str) -> Sampler:
-        """cursor: JSON text with seed, epoch and position."""
+    def make(lengths: Sequence[Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]], context: int, step_tokens: int, long_documents: str, weights: Sequence[float], epochs: Sequence[float], cursor: str) -> Sampler:
+        """
+        lengths: of the documents of each dataset. weights, epochs: of each dataset, or empty. cursor: JSON text with seed, and epoch and position of each dataset.
+        """
 
     def next_step(self) -> tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]:
         """
@@ -122,7 +124,7 @@ class Sampler:
     def cursor(self) -> str:
         """JSON text: where to go on after the step drawn last."""
 
-def held_out_batches(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, step_tokens: int) -> list[tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]]:
+def held_out_batches(lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], context: int, step_tokens: int, long_documents: str) -> list[tuple[Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)], Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]]]:
     """
     All sequences of documents, in order, in batches of at most step_tokens unless a single one has more; by batch as next_step.
     """
@@ -349,7 +351,7 @@ class StepPlan:
         Writes timeline.json, plan.json and measured.json of a measured Timeline of this step.
         """
 
-    def step_figures(self, timeline: Timeline, step: int, loss: float, gradient_norm: float, learning_rate: float, documents: Sequence[int], begins: Sequence[int], planning_ns: int, planning_wait_ns: int) -> str:
+    def step_figures(self, timeline: Timeline, step: int, loss: float, gradient_norm: float, learning_rate: float, targets: int, left_out: int, reading_ns: int, documents: Sequence[int], begins: Sequence[int], planning_ns: int, planning_wait_ns: int) -> str:
         """
         A line of metrics.jsonl of this step, without the time at which it is written.
         """
@@ -419,6 +421,19 @@ class MetricsFile:
     def add(self, line: str, step: int, evaluation: bool) -> None:
         """
         Writes a JSON object. Raises InvalidInput or RuntimeError where that fails; the file then ends with the line before.
+        """
+
+class LogProcess:
+    """A child process that sends a run's metrics on while it goes on."""
+
+    def __init__(self, command: Sequence[str], names: Sequence[str], folder: str | os.PathLike, settings: str) -> None:
+        """
+        command: starts the module slimpack.log. names: of the logs. settings: of the run, as TOML. Waits until the child has its libraries. Raises InvalidInput where one is missing.
+        """
+
+    def finish(self, well: bool) -> str:
+        """
+        Waits a minute at most until the child has sent the rest. Returns what went wrong, or nothing. well: whether training has ended well.
         """
 
 def step_line(line: dict, done_before: int, steps: int, elapsed_ns: int, columns: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Token ids with their labels: what goes from who reads a document to the loss."""
+"""Token ids with their labels and weights: what goes from who reads a document to the loss."""
 
 IGNORED = -100  # label of a token that is no target, as torch's losses have it
 
@@ -8,16 +8,19 @@ class LabelledTokens:
     -100. A target is predicted by the token before it, so the first token never is one.
 
     tokens, labels: arrays or tensors of one length. A slice is one, too.
+    weights: likewise, by token its weight as a target, a number from 0; None = 1 each. A token of
+        weight 0 is no target.
     """
 
-    def __init__(self, tokens, labels):
-        self.tokens, self.labels = tokens, labels
+    def __init__(self, tokens, labels, weights=None):
+        self.tokens, self.labels, self.weights = tokens, labels, weights
 
     def __len__(self):
         return len(self.tokens)
 
     def __getitem__(self, part):
-        return LabelledTokens(self.tokens[part], self.labels[part])
+        weights = None if self.weights is None else self.weights[part]
+        return LabelledTokens(self.tokens[part], self.labels[part], weights)
 
 
 def tokens_of(document):
@@ -28,3 +31,8 @@ def tokens_of(document):
 def labels_of(document):
     """The labels of LabelledTokens. Token ids alone are their own labels."""
     return document.labels if isinstance(document, LabelledTokens) else document
+
+
+def weights_of(document):
+    """The weights of LabelledTokens; None where all are 1."""
+    return document.weights if isinstance(document, LabelledTokens) else None

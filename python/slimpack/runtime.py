@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from importlib import metadata
 
 from slimpack import _planner
@@ -33,13 +34,18 @@ def release(version):
     return ".".join(version.split("+")[0].split(".")[:2])
 
 
+def log_command():
+    """The words that start slimpack.log, which sends a run's metrics on."""
+    return [sys.executable, "-m", "slimpack.log"]
+
+
 def train(run, *, settings=(), resume="", init="", on_step=None, on_evaluation=None):
     """Trains as `slimpack train RUN.toml` does, with one thread for each rank. Returns when the run has
     ended: a dict with "end" ("done", "limit" or "stopped"), "message", "steps", "evaluations" and
     "written".
 
     run: a run configuration (TOML).
-    settings: overrides, such as ["train.steps=100"].
+    settings: overrides, such as ["train.steps=100", "output.log=wandb"].
     resume: a checkpoint's folder, or "auto". init: a folder of a Hugging Face model.
     on_step, on_evaluation: called with a dict of figures. Without them progress goes to stderr.
 
@@ -52,4 +58,5 @@ def train(run, *, settings=(), resume="", init="", on_step=None, on_evaluation=N
     arguments.overrides = list(settings)
     arguments.resume = os.fspath(resume)
     arguments.init = os.fspath(init)
+    arguments.log_command = log_command()
     return native.train(arguments, on_step, on_evaluation)

@@ -172,7 +172,8 @@ class StepPlan:
         """A line of metrics.jsonl of this step as a dict, without the time at which it is written.
 
         timeline, step, documents, begins: as of measured_step.
-        trained: loss, gradient_norm, learning_rate, planning_ns and planning_wait_ns.
+        trained: loss, gradient_norm, learning_rate, targets, left_out, reading_ns, planning_ns
+            and planning_wait_ns.
         """
         documents, begins = _places(documents, begins)
         return json.loads(self._native.step_figures(timeline, step, documents=documents,

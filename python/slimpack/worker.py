@@ -48,7 +48,16 @@ def parse(argv):
         metavar="FOLDER",
         help="start from the weights in this folder of a Hugging Face model",
     )
+    parser.add_argument(
+        "--log",
+        default="",
+        metavar="NAMES",
+        help="send the metrics to these programs while the run goes on, as output.log: wandb, tensorboard, or "
+        "both with a comma between them",
+    )
     options = parser.parse_args(argv)
+    if options.log:
+        options.set.append(f"output.log={options.log}")
     for name in ("config", "resume", "init"):
         require_text(name, getattr(options, name))
     for override in options.set:
@@ -122,6 +131,7 @@ def train(options):
     arguments.against = options.against
     arguments.resume = options.resume
     arguments.init = options.init
+    arguments.log_command = runtime.log_command()
     try:
         needs = native.process_needs(arguments, rank, ranks)
     except InvalidInput as error:

@@ -62,6 +62,14 @@ std::string human_share(double share) {
   return fmt::format("{:.1f}%", share * 100);
 }
 
+std::string binary_count(std::int64_t count) {
+  constexpr std::int64_t kKilo = 1024;
+  if (count >= kKilo * kKilo * kKilo) return fmt::format("{}G", count / (kKilo * kKilo * kKilo));
+  if (count >= kKilo * kKilo) return fmt::format("{}M", count / (kKilo * kKilo));
+  if (count >= kKilo) return fmt::format("{}K", count / kKilo);
+  return std::to_string(count);
+}
+
 std::string grouped(std::int64_t number) {
   const std::string digits = std::to_string(number);
   const std::size_t sign = number < 0 ? 1 : 0;

@@ -21,6 +21,9 @@ namespace slimpack {
 /// "12.3%" of a share in [0, 1].
 [[nodiscard]] std::string human_share(double share);
 
+/// "812", "2K", "16M", "1G": units of powers of 1,024, rounded down.
+[[nodiscard]] std::string binary_count(std::int64_t count);
+
 /// The exact number with separators: "1,234,567".
 [[nodiscard]] std::string grouped(std::int64_t number);
 

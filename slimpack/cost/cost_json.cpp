@@ -319,9 +319,21 @@ std::string cost_to_json(const Costs& cost) {
   if (cost.origin.held_out_error > 0) file["held_out_error"] = cost.origin.held_out_error;
   if (cost.origin.measured_on) file["measured_on"] = measured_on_to_json(*cost.origin.measured_on);
   if (!cost.origin.measured_for.empty()) file["measured_for"] = cost.origin.measured_for;
+  if (cost.ends.target_share != 1) file["target_share"] = cost.ends.target_share;
   if (cost.device.gpu) file["gpu"] = gpu_to_json(*cost.device.gpu);
   return file.dump(2) + "\n";
 }
+
+namespace {
+
+double target_share_field(const JsonFields& fields) {
+  const double share = non_negative(fields, "target_share");
+  if (share > 1)
+    invalid_input("{}: target_share is {}, a share is from 0 to 1", fields.origin(), share);
+  return share;
+}
+
+}  // namespace
 
 Costs cost_from_json(std::string_view text, std::string_view origin) {
   const json file = parse_json(text, origin);
@@ -341,6 +353,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.ends.embedding_forward = edge_time_field(fields.object("embedding_forward"));
   cost.ends.embedding_backward = edge_time_field(fields.object("embedding_backward"));
   cost.ends.head_backward = edge_time_field(fields.object("head_backward"));
+  if (fields.has("target_share")) cost.ends.target_share = target_share_field(fields);
   cost.optimizer_per_parameter = non_negative(fields, "optimizer_per_parameter");
   cost.transfer.latency = non_negative(fields, "transfer_latency");
   cost.transfer.per_byte = non_negative(fields, "transfer_per_byte");

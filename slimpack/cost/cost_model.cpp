@@ -161,7 +161,7 @@ std::optional<double> mfu_of(Flops flops, Nanos time, std::int64_t ranks, double
   return flops.count() / (to_seconds(time) * static_cast<double>(ranks) * peak_flops);
 }
 
-Flops model_flops(const Decoder& shape, const SequenceLengths& lengths) {
+Flops model_flops(const Decoder& shape, const SequenceLengths& lengths, double target_share) {
   const Tokens tokens = total_tokens(lengths);
   const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers()));
   Flops sum;
@@ -173,7 +173,7 @@ Flops model_flops(const Decoder& shape, const SequenceLengths& lengths) {
             (1 + kModelAttentionBackward);
     sum = sum + layer * static_cast<double>(layers[kind]);
   }
-  return sum + head_flops(shape, tokens, Pass::kForward) * (1 + kLinearBackward);
+  return sum + head_flops(shape, tokens, Pass::kForward) * ((1 + kLinearBackward) * target_share);
 }
 
 Costs without_overheads(const Costs& cost) {
@@ -217,7 +217,7 @@ StageLayout balanced_layout(const Costs& cost, const SequenceLengths& lengths, s
     edge_work.front() +=
         (cost.ends.embedding_forward.per_token + cost.ends.embedding_backward.per_token) *
         token_count;
-    edge_work.back() += cost.ends.head_backward.per_token * token_count;
+    edge_work.back() += cost.ends.head().per_token * token_count;
   }
 
   const StagePlacement placement = StagePlacement::of(style, ranks, stages_per_rank);

@@ -90,8 +90,15 @@ struct LayerCosts {
 struct EndCosts {
   EdgeTime embedding_forward;   ///< first stage, forward
   EdgeTime embedding_backward;  ///< first stage, backward
-  EdgeTime head_backward;       ///< last stage: final norm, head, loss and their gradients
+  EdgeTime head_backward;  ///< last stage: final norm, head, loss and their gradients of targets
+  /// Share of the tokens behind another one that are targets, in every MicroPack alike. Tokens
+  /// whose next one the loss does not count need no head.
+  double target_share = 1;
 
+  /// head_backward of MicroPacks that hold other tokens, too.
+  [[nodiscard]] EdgeTime head() const {
+    return {head_backward.per_pack, head_backward.per_token * target_share};
+  }
   bool operator==(const EndCosts&) const = default;
 };
 
@@ -187,8 +194,10 @@ struct Costs {
 [[nodiscard]] Flops layer_linear_flops(const LayerShape& layer, Tokens tokens, Pass pass);
 [[nodiscard]] Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass);
 [[nodiscard]] Flops head_flops(const Decoder& shape, Tokens tokens, Pass pass);
-/// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×.
-[[nodiscard]] Flops model_flops(const Decoder& shape, const SequenceLengths& lengths);
+/// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×. The
+/// head counts on targets alone.
+[[nodiscard]] Flops model_flops(const Decoder& shape, const SequenceLengths& lengths,
+                                double target_share = 1);
 
 /// MFU: model_flops of steps ÷ (their time · the job's ranks · a rank's peak). Absent where the
 /// peak is 0.

@@ -114,7 +114,7 @@ double exposed_transfer(const Costs& cost, Pass pass, std::size_t kind) {
 }
 
 double uncovered_transfer(const Costs& cost, Pass pass, bool last_stage, std::size_t kind) {
-  const double head = pass == Pass::kBackward && last_stage ? cost.ends.head_backward.per_token : 0;
+  const double head = pass == Pass::kBackward && last_stage ? cost.ends.head().per_token : 0;
   const double covered = cover(cost.kinds[kind], pass);
   return std::max(0.0, std::min(row_transfer(cost, kind), covered) - head);
 }

@@ -35,7 +35,7 @@ EdgeTime edge_time(const BoundStages& bound, StageId s, Pass pass) {
     edge = backward ? cost.ends.embedding_backward : cost.ends.embedding_forward;
   add(edge, bound.beside_layers(s, pass), 1);
   const bool last = s.value() == layout.stages() - 1;
-  if (last && backward && whole) add(edge, cost.ends.head_backward, 1);
+  if (last && backward && whole) add(edge, cost.ends.head(), 1);
   const std::int32_t last_layer = bound.end_layer(s) - 1;
   if (bound.recompute_of(last_layer) == Recompute::kOffload)
     edge.per_token += uncovered_transfer(cost, pass, last && whole,
@@ -170,7 +170,7 @@ EdgeTime vocabulary_time(const BoundStages& bound, Pass pass) {
   // Every rank writes a row for each token, of other ranks' tokens zeros.
   if (pass == Pass::kEmbedding) add(time, cost.ends.embedding_forward, 1);
   if (pass == Pass::kEmbeddingGradient) add(time, cost.ends.embedding_backward, 1);
-  if (pass == Pass::kHead) add(time, cost.ends.head_backward, 1 / ranks);
+  if (pass == Pass::kHead) add(time, cost.ends.head(), 1 / ranks);
   return time;
 }
 

@@ -24,6 +24,7 @@ class Documents {
   /// IndexedDataset::open, also for a mask that has not one byte for each token of each document.
   [[nodiscard]] static Documents open(const std::filesystem::path& prefix);
 
+  [[nodiscard]] const std::filesystem::path& prefix() const { return prefix_; }
   [[nodiscard]] const IndexedDataset& dataset() const { return dataset_; }
   /// 1 = the loss counts the token, 0 = not; null = there is no mask. Other bytes are refused where
   /// they are read.

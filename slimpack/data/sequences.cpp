@@ -20,7 +20,8 @@ std::int64_t count_of(const TargetMask& targets) {
 
 std::int64_t sequence_count(Tokens length, const SequenceRule& rule) {
   if (length == Tokens(0)) return 0;
-  if (!rule.split) return 1;
+  if (length <= rule.context || rule.long_documents == LongDocumentsKind::kTruncate) return 1;
+  if (rule.long_documents == LongDocumentsKind::kDrop) return 0;
   return (length.count() - 1) / rule.context.count() + 1;
 }
 
@@ -38,6 +39,18 @@ std::vector<Tokens> sequence_lengths(std::span<const Tokens> documents, const Se
     for (std::int64_t k = 0; k < sequence_count(documents[d], rule); ++k)
       lengths.push_back(sequence_of(d, documents[d], k, rule).length);
   return lengths;
+}
+
+void require_sequences(std::span<const Tokens> documents, const SequenceRule& rule,
+                       std::string_view name) {
+  if (std::ranges::any_of(documents, [&](Tokens d) { return sequence_count(d, rule) > 0; })) return;
+  if (std::ranges::any_of(documents, [](Tokens d) { return d > Tokens(0); }))
+    invalid_input(
+        "{} has {} documents, all with tokens are longer than the context of {}, and such are "
+        "dropped; raise the context, or split or truncate them",
+        name, documents.size(), rule.context.count());
+  invalid_input("{} has {} documents and none with a token; build it from other files", name,
+                documents.size());
 }
 
 std::int64_t document_count(std::span<const DocumentSequence> sequences) {
@@ -75,13 +88,21 @@ std::vector<std::vector<DocumentSequence>> in_batches(std::span<const DocumentSe
   return batches;
 }
 
+LengthRange range_of(Tokens length) {
+  LengthRange range{Tokens(0), Tokens(1024)};
+  while (length >= range.below) range = {range.below, range.below * 4};
+  return range;
+}
+
 LongDocuments long_documents(std::span<const Tokens> documents, const SequenceRule& rule) {
   LongDocuments result;
   for (const Tokens length : documents) {
     if (length <= rule.context) continue;
     ++result.documents;
     result.sequences += sequence_count(length, rule);
-    if (!rule.split) result.dropped += length - rule.context;
+    if (rule.long_documents == LongDocumentsKind::kTruncate)
+      result.dropped += length - rule.context;
+    if (rule.long_documents == LongDocumentsKind::kDrop) result.dropped += length;
   }
   return result;
 }

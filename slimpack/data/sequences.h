@@ -2,11 +2,14 @@
 // tokens go to the model with a mask of targets.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "slimpack/base/long_documents.h"
 #include "slimpack/base/units.h"
 
 namespace slimpack {
@@ -20,17 +23,18 @@ using TargetMask = std::vector<std::uint8_t>;
 /// The number of targets.
 [[nodiscard]] std::int64_t count_of(const TargetMask& targets);
 
-/// Both fields have one entry for each token.
+/// Each field has one entry for each token.
 struct SequenceTokens {
   std::vector<std::int64_t> tokens;
   TargetMask targets;
+  /// How much the loss counts a target, above 0; other tokens' entries say nothing. Empty = 1 each.
+  std::vector<double> weights = {};
 };
 
 struct SequenceRule {
   Tokens context{4096};  ///< a sequence has at most this many tokens; 1 or more
-  /// true: a longer document becomes consecutive sequences, all but the last of `context` tokens,
-  /// so that every token trains. false: only its first sequence trains; the rest is dropped.
-  bool split = true;
+  /// kSplit: a longer document becomes consecutive sequences, all but the last of `context` tokens.
+  LongDocumentsKind long_documents = LongDocumentsKind::kSplit;
 };
 
 /// A token range of a document that trains as one sequence.
@@ -42,7 +46,7 @@ struct DocumentSequence {
   bool operator==(const DocumentSequence&) const = default;
 };
 
-/// How many sequences a document of `length` tokens becomes; 0 for an empty one.
+/// How many sequences a document of `length` tokens becomes; 0 for one that is empty or dropped.
 [[nodiscard]] std::int64_t sequence_count(Tokens length, const SequenceRule& rule);
 
 /// Sequence `k` of a document of `length` tokens. REQUIRES: 0 <= k < sequence_count(length, rule).
@@ -52,6 +56,10 @@ struct DocumentSequence {
 /// The lengths of all sequences of these documents, in order.
 [[nodiscard]] std::vector<Tokens> sequence_lengths(std::span<const Tokens> documents,
                                                    const SequenceRule& rule);
+
+/// Throws InvalidInput naming `name`, as "the dataset", if these documents have no sequence.
+void require_sequences(std::span<const Tokens> documents, const SequenceRule& rule,
+                       std::string_view name);
 
 /// How many documents these sequences come from. O(n log n).
 [[nodiscard]] std::int64_t document_count(std::span<const DocumentSequence> sequences);
@@ -64,6 +72,15 @@ struct DocumentSequence {
 /// The sequences in batches of at most `at_most` tokens, unless a single sequence has more.
 [[nodiscard]] std::vector<std::vector<DocumentSequence>> in_batches(
     std::span<const DocumentSequence> sequences, Tokens at_most);
+
+/// Lengths that evaluations tell apart: below 1,024 tokens, and further ranges by powers of 4.
+struct LengthRange {
+  Tokens from;
+  Tokens below;
+
+  auto operator<=>(const LengthRange&) const = default;
+};
+[[nodiscard]] LengthRange range_of(Tokens length);
 
 /// The documents that are longer than the context, and how they train.
 struct LongDocuments {

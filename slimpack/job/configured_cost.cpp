@@ -74,6 +74,7 @@ Costs required_cost(const RunConfig& config, const Decoder& shape, std::string_v
         "{}: nothing says what a step costs; set cost.file (written by 'slimpack profile') "
         "or add a [hardware] section",
         origin);
+  cost->ends.target_share = config.data.target_share;
   return std::move(*cost);
 }
 

@@ -243,7 +243,8 @@ Json curve_for_page(const TrainingCurve& curve, std::size_t most) {
            {"step_ns", Json::array()},
            {"predicted_ns", Json::array()},
            {"evaluated_step", Json::array()},
-           {"evaluation_loss", Json::array()}};
+           {"evaluation_loss", Json::array()},
+           {"evaluation_name", Json::array()}};
   for (const CurvePoint& point : thinned(curve.steps, most)) {
     out["step"].push_back(point.step);
     out["loss"].push_back(point.loss);
@@ -254,6 +255,7 @@ Json curve_for_page(const TrainingCurve& curve, std::size_t most) {
   for (const CurveEvaluation& evaluation : curve.evaluations) {
     out["evaluated_step"].push_back(evaluation.step);
     out["evaluation_loss"].push_back(evaluation.loss);
+    out["evaluation_name"].push_back(evaluation.name);
   }
   return out;
 }

@@ -54,7 +54,7 @@ struct PageLimits {
 [[nodiscard]] nlohmann::ordered_json lengths_for_page(const SequenceLengths& lengths);
 
 /// Loss and speed in columns: {"step", "loss", "tokens_per_second", "step_ns", "predicted_ns",
-/// "evaluated_step", "evaluation_loss"}, of at most `most` steps.
+/// "evaluated_step", "evaluation_loss", "evaluation_name"}, of at most `most` steps.
 [[nodiscard]] nlohmann::ordered_json curve_for_page(const TrainingCurve& curve, std::size_t most);
 
 /// By replica: {"forward": [[[sequence, begin, end], …], …], "backward": …}: the slices of every

@@ -13,7 +13,8 @@ void add_line(TrainingCurve& curve, const JsonFields& line) {
   constexpr std::int64_t kMostExact = std::int64_t{1} << 53;
   const std::int64_t step = line.integer("step", 0, kMostExact);
   if (line.has(kEvaluationLoss)) {
-    curve.evaluations.push_back({step, line.number(kEvaluationLoss)});
+    curve.evaluations.push_back({step, line.number(kEvaluationLoss),
+                                 line.has(kEvaluationName) ? line.text(kEvaluationName) : ""});
     return;
   }
   curve.steps.push_back({step, line.number("loss"), line.number("tokens_per_second"),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,8 @@ namespace slimpack {
 
 /// The field of metrics.jsonl that lines of evaluations alone have.
 inline constexpr const char* kEvaluationLoss = "evaluation_loss";
+/// The field with the name of the held-out set, where there are several.
+inline constexpr const char* kEvaluationName = "evaluation_name";
 
 struct CurvePoint {
   std::int64_t step = 0;  ///< from 1 on
@@ -25,6 +28,7 @@ struct CurvePoint {
 struct CurveEvaluation {
   std::int64_t step = 0;  ///< steps done before it
   double loss = 0;
+  std::string name = {};  ///< of the held-out set; empty = it has none
 
   bool operator==(const CurveEvaluation&) const = default;
 };

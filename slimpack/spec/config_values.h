@@ -20,14 +20,14 @@ struct OtherValue {};
 using ConfigValue =
     std::variant<OtherValue, bool, std::int64_t, double, std::string, std::vector<double>>;
 
-/// `key = value`, or `[key]` with the entries below it.
+/// `key = value`, or `[key]` with the entries below it, or `[[key]]` with a table for each of them.
 struct TomlEntry {
   std::string key;
   std::string place;  ///< "run.toml:7"
   std::string shown;  ///< the value, as errors quote it
   ConfigValue value;
   bool is_table = false;
-  std::vector<TomlEntry> entries;  ///< of a table, by key
+  std::vector<TomlEntry> entries;  ///< of a table, by key; of an array, if all of it are tables
 };
 
 /// Throws InvalidInput naming `origin` and line if the text is not TOML or is nested absurdly deep.
@@ -45,7 +45,8 @@ struct ConfigEntry {
   std::string where;  ///< "run.toml:7: train.steps"
   std::string shown;  ///< the value, as errors quote it
   ConfigValue value;
-  std::filesystem::path base;  ///< relative paths start here; empty = the current folder
+  std::filesystem::path base;          ///< relative paths start here; empty = the current folder
+  std::vector<TomlEntry> tables = {};  ///< those of `[[key]]`
 };
 
 /// Throws InvalidInput naming the place, the value and the rule.

@@ -11,6 +11,7 @@
 #include "slimpack/base/nearest.h"
 #include "slimpack/spec/config_values.h"
 #include "slimpack/spec/run_config_fields.h"
+#include "slimpack/spec/source_tables.h"
 
 namespace slimpack {
 
@@ -46,8 +47,9 @@ const ConfigField& find_field(std::string_view section, std::string_view key,
 void assign(RunConfig& config, std::string_view section, std::string_view key,
             const TomlEntry& entry, const fs::path& base) {
   const ConfigField& field = find_field(section, key, entry.place);
-  field.assign(config, {fmt::format("{}: {}.{}", entry.place, section, key), entry.shown,
-                        entry.value, base});
+  field.assign(config,
+               {fmt::format("{}: {}.{}", entry.place, section, key), entry.shown, entry.value, base,
+                entry.is_table ? std::vector<TomlEntry>() : entry.entries});
 }
 
 /// A "section.key=value" from the command line.
@@ -57,12 +59,13 @@ struct Override {
 };
 
 /// Assigns the file's values, except for overridden keys. Those are not even read: a path in the
-/// file may not exist.
+/// file may not exist. An overridden prefix replaces the file's sources, too.
 void apply_file(RunConfig& config, std::string_view text, std::string_view origin,
                 const fs::path& base, std::span<const Override> overrides) {
   const auto overridden = [&](const std::string& section, const std::string& key) {
-    return std::ranges::any_of(
-        overrides, [&](const Override& o) { return o.section == section && o.key == key; });
+    return std::ranges::any_of(overrides, [&](const Override& o) {
+      return o.section == section && (o.key == key || (o.key == "prefix" && key == "sources"));
+    });
   };
   for (TomlEntry& section : parse_toml(text, origin)) {
     if (!section.is_table)
@@ -144,8 +147,8 @@ std::string_view to_string(ClockKind kind) {
   return kind == ClockKind::kWall ? "wall" : "virtual";
 }
 
-std::string_view to_string(LongDocumentsKind kind) {
-  return kind == LongDocumentsKind::kSplit ? "split" : "truncate";
+std::string_view to_string(LossKind kind) {
+  return kind == LossKind::kToken ? "token" : "document";
 }
 
 namespace {
@@ -230,7 +233,8 @@ RunConfig run_config_from_toml(std::string_view text, std::string_view origin,
         "{}: plan.recompute is \"offload\" and train.device is \"cpu\", where rows lie in host "
         "memory already; set train.device to \"cuda\" or plan.recompute to another policy",
         origin);
-  if (config.evaluation.every > 0 && config.evaluation.prefix.empty())
+  require_consistent_sources(config, origin);
+  if (config.evaluation.every > 0 && config.evaluation.datasets().empty())
     invalid_input(
         "{}: evaluation.every is {} and evaluation.prefix is not set; name a held-out dataset, or "
         "set evaluation.every to 0",
@@ -242,6 +246,20 @@ RunConfig read_run_config(const fs::path& file, std::span<const std::string> ove
   constexpr std::uint64_t kMaxBytes = 1 << 16;
   return run_config_from_toml(read_file(file, "run configuration", kMaxBytes), file.string(),
                               overrides, file.parent_path());
+}
+
+std::string run_config_to_toml(const RunConfig& config) {
+  std::string text;
+  std::string_view section;
+  for (const ConfigField& field : config_fields()) {
+    if (field.section != section) {
+      section = field.section;
+      const bool absent = section == "hardware" && !config.hardware;
+      text += fmt::format("{}[{}]\n", absent ? "# " : "", section);
+    }
+    text += field.print(config) + "\n";
+  }
+  return text;
 }
 
 std::string run_config_reference() {

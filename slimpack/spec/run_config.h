@@ -1,6 +1,7 @@
 // Run configuration: one TOML file, plus overrides from the command line.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "slimpack/base/long_documents.h"
 #include "slimpack/base/units.h"
 #include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/dtype.h"
@@ -58,12 +60,12 @@ enum class ClockKind : std::uint8_t {
 };
 [[nodiscard]] std::string_view to_string(ClockKind kind);
 
-/// How a document that is longer than the context trains.
-enum class LongDocumentsKind : std::uint8_t {
-  kSplit,     ///< consecutive sequences of at most the context: every token trains
-  kTruncate,  ///< its beginning is a sequence; the rest is dropped
+/// How the losses of a step's targets become one loss.
+enum class LossKind : std::uint8_t {
+  kToken,     ///< their mean
+  kDocument,  ///< the mean over sequences with a target of the means of their targets
 };
-[[nodiscard]] std::string_view to_string(LongDocumentsKind kind);
+[[nodiscard]] std::string_view to_string(LossKind kind);
 
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
@@ -71,14 +73,31 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
+/// A dataset of a mixture. Either all sources of a run have a weight, or none has one.
+struct DataSource {
+  std::filesystem::path prefix;
+  std::optional<double> weight = {};  ///< its share of the trained tokens, beside other weights
+  double epochs = 1;  ///< passes over it in an epoch of the mixture; means nothing beside a weight
+
+  bool operator==(const DataSource&) const = default;
+};
+
 struct DataConfig {
   std::filesystem::path prefix;  ///< dataset PREFIX.bin and PREFIX.idx
   Tokens context{4096};          ///< a sequence has at most this many tokens
   LongDocumentsKind long_documents = LongDocumentsKind::kSplit;
+  /// Share of the tokens that the loss counts, where only lengths are known. Training counts them.
+  double target_share = 1;
   Tokens step_tokens{32768};       ///< whole sequences are drawn until this many tokens are reached
   bool step_tokens_asked = false;  ///< an override sets step_tokens, and not the file alone
   std::uint64_t seed = 0;          ///< order of the sequences
+  std::vector<DataSource> sources = {};  ///< a mixture, in place of prefix
 
+  /// The datasets that train: the sources, or that of the prefix; empty if neither is set.
+  [[nodiscard]] std::vector<DataSource> datasets() const {
+    if (!sources.empty() || prefix.empty()) return sources;
+    return {{.prefix = prefix}};
+  }
   bool operator==(const DataConfig&) const = default;
 };
 
@@ -87,6 +106,7 @@ struct TrainConfig {
   Tokens max_tokens{0};    ///< of all starts together; 0 = no limit
   double max_seconds = 0;  ///< of this start; 0 = no limit
   Dtype dtype = Dtype::kFp32;
+  LossKind loss = LossKind::kToken;
   std::uint64_t seed = 0;           ///< initial weights
   double learning_rate = 3e-4;      ///< after warm-up
   double min_learning_rate = 3e-5;  ///< at the end of the cosine; TOML: absent = a tenth
@@ -110,11 +130,25 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 };
 
+/// One of several held-out datasets.
+struct HeldOutSource {
+  std::string name;
+  std::filesystem::path prefix;
+
+  bool operator==(const HeldOutSource&) const = default;
+};
+
 struct EvaluationConfig {
   std::filesystem::path prefix;  ///< held-out dataset PREFIX.bin and PREFIX.idx
   std::int64_t every = 0;  ///< steps; also before the first and after the last step; 0 = never
-  Tokens tokens{131072};   ///< evaluates at most so many tokens, of the first documents
+  Tokens tokens{131072};   ///< evaluates at most so many tokens, of each set's first documents
+  std::vector<HeldOutSource> sources = {};  ///< several held-out datasets, in place of prefix
 
+  /// The held-out datasets: the sources, or that of the prefix, which has no name; may be empty.
+  [[nodiscard]] std::vector<HeldOutSource> datasets() const {
+    if (!sources.empty() || prefix.empty()) return sources;
+    return {{"", prefix}};
+  }
   bool operator==(const EvaluationConfig&) const = default;
 };
 
@@ -187,8 +221,12 @@ struct CostConfig {
   bool operator==(const CostConfig&) const = default;
 };
 
+/// The programs that can show a run's metrics while it goes on (run/log_process.h).
+inline constexpr std::array<std::string_view, 2> kLogNames{"tensorboard", "wandb"};
+
 struct OutputConfig {
   std::filesystem::path dir = "runs/default";
+  std::vector<std::string> log = {};  ///< of kLogNames, each once; TOML: "tensorboard, wandb"
 
   bool operator==(const OutputConfig&) const = default;
 };
@@ -231,6 +269,9 @@ struct RunConfig {
 /// A commented TOML file of every key with its default, rule and meaning; it parses to the
 /// defaults.
 [[nodiscard]] std::string run_config_reference();
+
+/// TOML of every key with the value that it has here. Keys that have none are comments.
+[[nodiscard]] std::string run_config_to_toml(const RunConfig& config);
 
 /// "123", "64MiB", "12GiB", "1.5GB" → bytes. kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB
 /// and TiB are powers of 1024. Drops fractions of a byte. Throws InvalidInput naming `what`.

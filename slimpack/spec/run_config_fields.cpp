@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/spec/source_tables.h"
 
 namespace slimpack {
 
@@ -33,6 +34,8 @@ struct Name {
 
 constexpr RealRule kFraction{"a number from 0 to below 1",
                              [](double x) { return x >= 0 && x < 1; }};
+
+constexpr RealRule kShare{"a number above 0, at most 1", [](double x) { return x > 0 && x <= 1; }};
 
 constexpr RealRule kTimeBudget{"a number from 0 to 86400",
                                [](double x) { return x >= 0 && x <= 86'400; }};
@@ -274,6 +277,8 @@ std::vector<ConfigField> train_fields() {
            &T::max_seconds, kNotNegative),
       choice({"train", "dtype", "bf16 keeps fp32 master weights; fp64 is for checks"}, &R::train,
              &T::dtype, std::array{Dtype::kFp32, Dtype::kBf16, Dtype::kFp64}),
+      choice({"train", "loss", "mean over targets, or over documents of their targets' means"},
+             &R::train, &T::loss, std::array{LossKind::kToken, LossKind::kDocument}),
       integer({"train", "seed", "initial weights"}, &R::train, &T::seed, 0, kUnbounded),
       real({"train", "learning_rate", "after warm-up"}, &R::train, &T::learning_rate, kAboveZero),
       real({"train", "min_learning_rate",
@@ -303,9 +308,10 @@ std::vector<ConfigField> evaluation_fields() {
   return {
       path({"evaluation", "prefix", "held-out dataset PREFIX.bin and PREFIX.idx"}, &R::evaluation,
            &E::prefix, true),
+      evaluation_sources_field(),
       integer({"evaluation", "every", "steps, also before the first and after the last; 0 = never"},
               &R::evaluation, &E::every, 0, kMaxSteps),
-      integer({"evaluation", "tokens", "of its first documents, at most"}, &R::evaluation,
+      integer({"evaluation", "tokens", "of each set's first documents, at most"}, &R::evaluation,
               &E::tokens, 1, kUnbounded),
   };
 }
@@ -375,15 +381,44 @@ std::vector<ConfigField> data_fields() {
   using D = DataConfig;
   return {
       path({"data", "prefix", "dataset PREFIX.bin and PREFIX.idx"}, &R::data, &D::prefix, true),
+      data_sources_field(),
       integer({"data", "context", "a sequence has at most this many tokens"}, &R::data, &D::context,
               1, kMaxTokens),
-      choice({"data", "long_documents", "beyond the context: split = into sequences of their own"},
-             &R::data, &D::long_documents,
-             std::array{LongDocumentsKind::kSplit, LongDocumentsKind::kTruncate}),
+      choice({"data", "long_documents",
+              "beyond the context: split = into sequences of their own, drop = left out"},
+             &R::data, &D::long_documents, kLongDocumentsKinds),
+      real({"data", "target_share",
+            "of tokens that the loss counts, where plans know lengths alone"},
+           &R::data, &D::target_share, kShare),
       integer({"data", "step_tokens", "sequences are drawn until this many tokens are reached"},
               &R::data, &D::step_tokens, 1, kMaxTokens),
       integer({"data", "seed", "order of the sequences"}, &R::data, &D::seed, 0, kUnbounded),
   };
+}
+
+/// Names of logs, separated by commas.
+ConfigField log_names() {
+  const std::string rule =
+      fmt::format("names of {}, separated by commas, or \"\"", fmt::join(kLogNames, " and "));
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    if (text == nullptr) refuse(entry, rule);
+    std::vector<std::string>& log = config.output.log;
+    log.clear();
+    for (std::size_t begin = 0; !text->empty() && begin <= text->size();) {
+      const std::size_t end = std::min(text->find(',', begin), text->size());
+      std::string name = text->substr(begin, end - begin);
+      std::erase(name, ' ');
+      begin = end + 1;
+      if (std::ranges::find(kLogNames, name) == kLogNames.end()) refuse(entry, rule);
+      if (std::ranges::find(log, name) == log.end()) log.push_back(std::move(name));
+    }
+  };
+  const auto print = [](const RunConfig& config) {
+    return fmt::format("log = \"{}\"", fmt::join(config.output.log, ", "));
+  };
+  return {"output", "log",  "programs that show the metrics while the run goes on",
+          rule,     assign, print};
 }
 
 std::vector<ConfigField> output_fields() {
@@ -391,6 +426,7 @@ std::vector<ConfigField> output_fields() {
   return {
       path({"output", "dir", "checkpoints, logs and traces"}, &R::output, &OutputConfig::dir,
            false),
+      log_names(),
       integer({"checkpoint", "every", "steps; 0 = when the run ends or is stopped"}, &R::checkpoint,
               &CheckpointConfig::every, 0, kMaxSteps),
       integer({"checkpoint", "keep_last", "older checkpoints are removed"}, &R::checkpoint,

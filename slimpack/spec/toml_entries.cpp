@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -77,8 +78,13 @@ void set_value(TomlEntry& entry, const toml::node& node, std::string_view text) 
   }
 }
 
+bool only_tables(const toml::array* array) {
+  return array != nullptr &&
+         std::ranges::all_of(*array, [](const toml::node& node) { return node.is_table(); });
+}
+
 /// The entries of a table in `text` and, if `depth` is above 0, of the tables in it. No file here
-/// nests deeper than one level.
+/// nests deeper than two levels: arrays of tables in a section.
 std::vector<TomlEntry> entries_of(const toml::table& table, std::string_view text,
                                   std::string_view origin, int depth) {
   std::vector<TomlEntry> entries;
@@ -89,7 +95,15 @@ std::vector<TomlEntry> entries_of(const toml::table& table, std::string_view tex
     set_value(entry, node, text);
     const toml::table* const below = node.as_table();
     entry.is_table = below != nullptr;
-    if (below != nullptr && depth > 0) entry.entries = entries_of(*below, text, origin, depth - 1);
+    if (depth == 0) continue;
+    if (below != nullptr) entry.entries = entries_of(*below, text, origin, depth - 1);
+    if (!only_tables(node.as_array())) continue;
+    for (const toml::node& element : *node.as_array()) {
+      TomlEntry& one = entry.entries.emplace_back();
+      one.place = fmt::format("{}:{}", origin, element.source().begin.line);
+      one.is_table = true;
+      one.entries = entries_of(*element.as_table(), text, origin, depth - 1);
+    }
   }
   return entries;
 }
@@ -124,7 +138,7 @@ std::vector<TomlEntry> parse_toml(std::string_view text, std::string_view origin
   if (const std::ptrdiff_t line = deep_line(text); line != 0)
     invalid_input("{}:{}: more than {} dots on a line; shorten the line", origin, line, kMostDots);
   try {
-    return entries_of(toml::parse(text), text, origin, 1);
+    return entries_of(toml::parse(text), text, origin, 2);
   } catch (const toml::parse_error& e) {
     invalid_input("{}:{}: not valid TOML: {}", origin, e.source().begin.line, e.description());
   }

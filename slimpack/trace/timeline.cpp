@@ -30,6 +30,8 @@ void add_span(RankMetrics& rank, const Span& span) {
   if (span.kind == SpanKind::kForward || span.kind == SpanKind::kEmbedding)
     rank.forward += duration;
   if (is_backward(span.kind)) rank.backward += duration;
+  if (span.kind == SpanKind::kOptimizer) rank.optimizer += duration;
+  if (span.kind == SpanKind::kReduce) rank.reduction += duration;
 }
 
 double bubble(double busy_ns, double available_ns) {

@@ -71,6 +71,8 @@ struct RankMetrics {
   Nanos busy;
   Nanos forward;
   Nanos backward;  ///< whole or in parts
+  Nanos optimizer;
+  Nanos reduction;  ///< of gradients
   Nanos waiting;
   Bytes peak_activation;
 };

@@ -23,40 +23,59 @@ SequenceLengths lengths_of(std::span<const DocumentSequence> sequences) {
   return lengths;
 }
 
-DocumentReader::DocumentReader(std::filesystem::path prefix, const Decoder& shape,
-                               std::filesystem::path model)
-    : prefix_(std::move(prefix)),
-      model_(std::move(model)),
-      vocab_size_(shape.vocab_size),
-      documents_(Documents::open(prefix_)) {}
+double StepBatch::target_share() const {
+  const std::int64_t behind_others =
+      total_tokens(lengths_of(sequences)).count() - std::ssize(sequences);
+  return static_cast<double>(tokens.targets) / static_cast<double>(behind_others);
+}
+
+DocumentReader::DocumentReader(const std::vector<std::filesystem::path>& prefixes,
+                               const Decoder& shape, std::filesystem::path model, LossKind loss)
+    : model_(std::move(model)), vocab_size_(shape.vocab_size), loss_(loss) {
+  std::size_t documents = 0;
+  for (const std::filesystem::path& prefix : prefixes) {
+    const Documents& source = sources_.emplace_back(Documents::open(prefix));
+    first_documents_.push_back(std::exchange(documents, documents + source.dataset().documents()));
+  }
+}
+
+std::vector<std::vector<Tokens>> DocumentReader::lengths() const {
+  std::vector<std::vector<Tokens>> lengths;
+  for (const Documents& source : sources_) lengths.push_back(source.dataset().lengths());
+  return lengths;
+}
 
 StepTokens DocumentReader::read(std::span<const DocumentSequence> sequences) const {
   std::vector<SequenceTokens> all;
-  for (const DocumentSequence& sequence : sequences) {
-    const auto& tokens = all.emplace_back(documents_.read(sequence)).tokens;
+  for (DocumentSequence sequence : sequences) {
+    const auto after = std::ranges::upper_bound(first_documents_, sequence.document);
+    const auto number = static_cast<std::size_t>(after - first_documents_.begin()) - 1;
+    const Documents& source = sources_[number];
+    sequence.document -= first_documents_[number];
+    const auto& tokens = all.emplace_back(source.read(sequence)).tokens;
     const auto largest = std::ranges::max_element(tokens);
     require_in_vocabulary(
-        {*largest, sequence.document, sequence.begin.count() + (largest - tokens.begin())});
+        source, {*largest, sequence.document, sequence.begin.count() + (largest - tokens.begin())});
   }
-  return make_step_tokens(all, vocab_size_);
+  return make_step_tokens(all, vocab_size_, loss_);
 }
 
-void DocumentReader::require_in_vocabulary(const TokenRange& range) const {
+void DocumentReader::require_in_vocabulary(const Documents& source, const TokenRange& range) const {
   for (const auto& place : {range.smallest, range.largest})
-    if (place) require_in_vocabulary(*place);
+    if (place) require_in_vocabulary(source, *place);
 }
 
-void DocumentReader::require_in_vocabulary(const TokenPlace& place) const {
+void DocumentReader::require_in_vocabulary(const Documents& source, const TokenPlace& place) const {
   if (place.token < 0)
     invalid_input(
         "dataset '{}': document {} holds {} at position {}, tokens begin at 0; build the "
         "dataset again",
-        prefix_.string(), place.document, place.token, place.position);
+        source.prefix().string(), place.document, place.token, place.position);
   if (place.token >= vocab_size_)
     invalid_input(
         "dataset '{}': document {} holds token {} at position {}, but vocab_size is {} in {}; "
         "build the dataset with this model's tokenizer or raise vocab_size",
-        prefix_.string(), place.document, place.token, place.position, vocab_size_,
+        source.prefix().string(), place.document, place.token, place.position, vocab_size_,
         model_.string());
 }
 
@@ -82,24 +101,32 @@ bool has_target(const Documents& documents, const SequenceRule& rule) {
   return false;
 }
 
+/// Throws if there is nothing to train on in one of the datasets.
 void require_targets(const DocumentReader& reader, const DataConfig& data) {
   if (data.context < Tokens(2))
     invalid_input(
         "data.context is {}, so no token has one before it that predicts it; set it to 2 or more",
         data.context.count());
-  if (!has_target(reader.documents(), configured_sequences(data)))
+  const SequenceRule rule = configured_sequences(data);
+  for (const Documents& source : reader.sources()) {
+    if (has_target(source, rule)) continue;
+    if (rule.long_documents == LongDocumentsKind::kDrop)
+      require_sequences(source.dataset().lengths(), rule,
+                        fmt::format("dataset '{}'", source.prefix().string()));
     invalid_input(
-        "data.prefix is '{}', whose {} documents have no target: no token that another one before "
-        "it predicts{}",
-        data.prefix.string(), reader.dataset().documents(),
-        reader.documents().mask() != nullptr ? " and the mask counts; write a mask that counts some"
-                                             : "; build the dataset from longer documents");
+        "{} '{}', whose {} documents have no target: no token that another one before it "
+        "predicts{}",
+        data.sources.empty() ? "data.prefix is" : "data.sources has", source.prefix().string(),
+        source.dataset().documents(),
+        source.mask() != nullptr ? " and the mask counts; write a mask that counts some"
+                                 : "; build the dataset from longer documents");
+  }
 }
 
-/// The sampler's options, once it is known that there is something to train on.
-SamplerOptions checked_options(const DocumentReader& reader, const DataConfig& data) {
+/// The mixture that the sampler draws from, once it is known that there is something to train on.
+Mixture checked_mixture(const DocumentReader& reader, const DataConfig& data) {
   require_targets(reader, data);
-  return {configured_sequences(data), data.step_tokens};
+  return configured_mixture(data, reader.lengths());
 }
 
 }  // namespace
@@ -107,7 +134,8 @@ SamplerOptions checked_options(const DocumentReader& reader, const DataConfig& d
 DocumentStream::DocumentStream(DocumentReader reader, const DataConfig& data,
                                const SamplerCursor& from)
     : reader_(std::move(reader)),
-      sampler_(reader_.dataset().lengths(), checked_options(reader_, data), from) {}
+      sampler_(checked_mixture(reader_, data), {configured_sequences(data), data.step_tokens},
+               from) {}
 
 // A step without a target has no loss and no gradient, and an update would only shrink weights.
 StepBatch DocumentStream::draw() {
@@ -178,15 +206,17 @@ TokenRange known_range(const IndexedDataset& dataset, const fs::path& prefix,
 
 void check_tokens(const RunConfig& config, const DocumentReader& reader,
                   const JobAgreement& agreement, TrainingListener& listener) {
-  const fs::path& prefix = config.data.prefix;
-  const fs::path elsewhere = config.output.dir / "data";
   static_cast<void>(agreement.from_first([&]() -> std::string {
-    reader.require_in_vocabulary(
-        known_range(reader.dataset(), prefix, elsewhere, agreement, listener));
-    const Documents& documents = reader.documents();
-    if (documents.mask() != nullptr)
-      documents.require_mask_bytes(known_range(*documents.mask(), mask_prefix(prefix),
-                                               mask_prefix(elsewhere), agreement, listener));
+    fs::path elsewhere = config.output.dir / "data";
+    for (const Documents& source : reader.sources()) {
+      const fs::path& prefix = source.prefix();
+      reader.require_in_vocabulary(
+          source, known_range(source.dataset(), prefix, elsewhere, agreement, listener));
+      if (source.mask() != nullptr)
+        source.require_mask_bytes(known_range(*source.mask(), mask_prefix(prefix),
+                                              mask_prefix(elsewhere), agreement, listener));
+      elsewhere += "-next";
+    }
     return "";
   }));
 }

@@ -24,30 +24,34 @@ namespace slimpack {
 
 [[nodiscard]] SequenceLengths lengths_of(std::span<const DocumentSequence> sequences);
 
-/// Thread-safe.
+/// Reads one dataset or several, whose documents are numbered through as Sampler does. Thread-safe.
 class DocumentReader {
  public:
-  /// `model` is the file that `shape` came from. Throws InvalidInput as Documents::open.
-  DocumentReader(std::filesystem::path prefix, const Decoder& shape, std::filesystem::path model);
+  /// `model` is the file that `shape` came from, `loss` says how targets are weighted. Throws
+  /// InvalidInput as Documents::open.
+  DocumentReader(const std::vector<std::filesystem::path>& prefixes, const Decoder& shape,
+                 std::filesystem::path model, LossKind loss);
 
-  [[nodiscard]] const Documents& documents() const { return documents_; }
-  [[nodiscard]] const IndexedDataset& dataset() const { return documents_.dataset(); }
+  [[nodiscard]] const std::vector<Documents>& sources() const { return sources_; }
+  /// By source the lengths of its documents.
+  [[nodiscard]] std::vector<std::vector<Tokens>> lengths() const;
 
   /// The tokens of these sequences with their targets. Throws InvalidInput naming dataset,
   /// document, position and token if the model does not know a token: a dataset may change after
   /// check_tokens, or another machine may have another copy.
   [[nodiscard]] StepTokens read(std::span<const DocumentSequence> sequences) const;
 
-  /// Throws InvalidInput as read() if the model does not know one of the extremes.
-  void require_in_vocabulary(const TokenRange& range) const;
+  /// Throws InvalidInput as read() if the model does not know one of a source's extremes.
+  void require_in_vocabulary(const Documents& source, const TokenRange& range) const;
 
  private:
-  void require_in_vocabulary(const TokenPlace& place) const;
+  void require_in_vocabulary(const Documents& source, const TokenPlace& place) const;
 
-  std::filesystem::path prefix_;
   std::filesystem::path model_;
   std::int64_t vocab_size_;
-  Documents documents_;
+  LossKind loss_;
+  std::vector<Documents> sources_;
+  std::vector<std::size_t> first_documents_;  ///< by source
 };
 
 /// The sequences of one step.
@@ -57,6 +61,9 @@ struct StepBatch {
   SamplerCursor cursor;  ///< right after these sequences
   /// Sequences that were drawn before these and left out: steps without a target.
   std::int64_t left_out = 0;
+
+  /// Share of the tokens behind another one that are targets. REQUIRES: a target.
+  [[nodiscard]] double target_share() const;
 };
 
 /// A checksum of the documents' numbers, of the token ranges in them and of how many targets these
@@ -64,11 +71,12 @@ struct StepBatch {
 [[nodiscard]] std::string checksum_of_documents(std::span<const DocumentSequence> sequences,
                                                 std::int64_t targets);
 
-/// Draws steps from a dataset and reads their tokens. One thread at a time may use it; any thread
-/// may use its reader.
+/// Draws steps from the datasets of a run and reads their tokens. One thread at a time may use it;
+/// any thread may use its reader.
 class DocumentStream {
  public:
-  /// Begins at `from`. Throws InvalidInput as Sampler, and for data without a target.
+  /// Begins at `from`. Throws InvalidInput as Sampler, and for a dataset without a target.
+  /// REQUIRES: the reader has data.datasets().
   DocumentStream(DocumentReader reader, const DataConfig& data, const SamplerCursor& from);
 
   [[nodiscard]] const DocumentReader& reader() const { return reader_; }

@@ -1,6 +1,6 @@
 #include "slimpack/training/evaluation.h"
 
-#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -9,40 +9,99 @@
 #include "slimpack/training/step_maker.h"
 
 namespace slimpack {
+namespace {
 
-Evaluation::Evaluation(const RunConfig& config, const Decoder& shape, const StepPlanner& planner,
-                       const JobAgreement& agreement)
-    : reader_(config.evaluation.prefix, shape, config.model.config) {
-  const std::vector<DocumentSequence> sequences = first_sequences(
-      reader_.dataset().lengths(), configured_sequences(config.data), config.evaluation.tokens);
-  documents_ = document_count(sequences);
-  for (auto& batch : in_batches(sequences, config.data.step_tokens)) {
-    const std::int64_t targets = reader_.read(batch).targets;
-    targets_ += targets;
-    RunnablePlan planned = plan_together(agreement, planner, batch, targets, "evaluation",
-                                         &StepPlanner::plan_evaluation);
-    batches_.push_back({std::move(batch), std::move(planned)});
-  }
-  if (targets_ == 0)
-    invalid_input(
-        "evaluation.tokens is {}, within which '{}' has no target; raise it or build the dataset "
-        "from other files",
-        config.evaluation.tokens.count(), config.evaluation.prefix.string());
+/// The batches of each range of lengths.
+std::vector<std::vector<DocumentSequence>> batches_by_length(
+    std::span<const DocumentSequence> sequences, Tokens at_most) {
+  std::map<LengthRange, std::vector<DocumentSequence>> by_length;
+  for (const DocumentSequence& sequence : sequences)
+    by_length[range_of(sequence.length)].push_back(sequence);
+  std::vector<std::vector<DocumentSequence>> batches;
+  for (const auto& [range, of_range] : by_length)
+    for (auto& batch : in_batches(of_range, at_most)) batches.push_back(std::move(batch));
+  return batches;
 }
 
-EvaluationResult Evaluation::run(Engine& engine, const std::function<void()>& before_batch) const {
+/// The mean of losses by the weights of their targets.
+struct MeanLoss {
+  double sum = 0;
+  double weight = 0;
+
+  void add(double loss, double more) { sum += loss, weight += more; }
+  [[nodiscard]] double mean() const { return sum / weight; }
+};
+
+}  // namespace
+
+Evaluation::Set Evaluation::make_set(const HeldOutSource& source, const RunConfig& config,
+                                     const Decoder& shape, const StepPlanner& planner,
+                                     const JobAgreement& agreement) {
+  Set set{source.name,
+          DocumentReader({source.prefix}, shape, config.model.config, config.train.loss)};
+  const std::vector<Tokens> lengths = set.reader.lengths().front();
+  const SequenceRule rule = configured_sequences(config.data);
+  const std::vector<DocumentSequence> sequences =
+      first_sequences(lengths, rule, config.evaluation.tokens);
+  set.documents = document_count(sequences);
+  std::int64_t targets = 0;
+  for (auto& batch : batches_by_length(sequences, config.data.step_tokens)) {
+    const std::int64_t of_batch = set.reader.read(batch).targets;
+    targets += of_batch;
+    RunnablePlan planned = plan_together(agreement, planner, batch, of_batch, "evaluation",
+                                         &StepPlanner::plan_evaluation);
+    set.batches.push_back({std::move(batch), std::move(planned)});
+  }
+  if (targets > 0) return set;
+  if (rule.long_documents == LongDocumentsKind::kDrop)
+    require_sequences(lengths, rule, fmt::format("dataset '{}'", source.prefix.string()));
+  invalid_input(
+      "evaluation.tokens is {}, within which '{}' has no target; raise it or build the dataset "
+      "from other files",
+      config.evaluation.tokens.count(), source.prefix.string());
+}
+
+Evaluation::Evaluation(const RunConfig& config, const Decoder& shape, const StepPlanner& planner,
+                       const JobAgreement& agreement) {
+  for (const HeldOutSource& source : config.evaluation.datasets())
+    sets_.push_back(make_set(source, config, shape, planner, agreement));
+}
+
+EvaluationResult Evaluation::run(const Set& set, Engine& engine,
+                                 const std::function<void()>& before_batch) {
   const Nanos start = monotonic_now();
   EvaluationResult result;
-  result.documents = documents_;
-  for (const Batch& batch : batches_) {
+  result.name = set.name;
+  result.documents = set.documents;
+  MeanLoss all;
+  std::map<LengthRange, MeanLoss> by_length;
+  for (const Batch& batch : set.batches) {
     before_batch();
-    const StepTokens tokens = reader_.read(batch.sequences);
-    result.loss += engine.evaluate(batch.planned.plan, batch.planned.lowered, tokens);
-    result.tokens += total_tokens(batch.planned.plan.lengths);
+    const StepTokens tokens = set.reader.read(batch.sequences);
+    const double loss = engine.evaluate(batch.planned.plan, batch.planned.lowered, tokens);
+    const LengthRange range = range_of(batch.sequences.front().length);
+    all.add(loss, tokens.weight);
+    by_length[range].add(loss, tokens.weight);
+    const Tokens of_batch = total_tokens(batch.planned.plan.lengths);
+    result.tokens += of_batch;
+    if (result.by_length.empty() || result.by_length.back().lengths != range)
+      result.by_length.push_back({range});
+    result.by_length.back().sequences += std::ssize(batch.sequences);
+    result.by_length.back().tokens += of_batch;
   }
-  result.loss /= static_cast<double>(targets_);
+  result.loss = all.mean();
+  std::erase_if(result.by_length,
+                [&](const LengthLoss& part) { return by_length[part.lengths].weight == 0; });
+  for (LengthLoss& part : result.by_length) part.loss = by_length[part.lengths].mean();
   result.time = monotonic_now() - start;
   return result;
+}
+
+std::vector<EvaluationResult> Evaluation::run(Engine& engine,
+                                              const std::function<void()>& before_batch) const {
+  std::vector<EvaluationResult> results;
+  for (const Set& set : sets_) results.push_back(run(set, engine, before_batch));
+  return results;
 }
 
 }  // namespace slimpack

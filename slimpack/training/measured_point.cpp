@@ -72,7 +72,7 @@ SweepPoint measured_point(const SweepJob& job, const Costs& cost, std::int64_t s
     TrainingRun run(short_run(job.config, steps), {}, agreement, nobody, {job.search, cost});
     std::vector<SweepFigures> counted;
     while (const auto step = run.next()) {
-      if (step->step > 0) counted.push_back(figures_of(*step, run.cost()));
+      if (step->step > 0) counted.push_back(figures_of(*step, run.cost_of(step->ready)));
       on_step();
     }
     return {job.at, median_figures(counted), {}};

@@ -181,7 +181,7 @@ PlanBasis basis_from_json(const std::string& text, const std::string& origin) {
 
 PlanBasis choose_plan_basis(const RunConfig& config, const Decoder& shape,
                             const TrainingStart& start, const RunState* saved,
-                            const SequenceLengths& lengths, const JobAgreement& agreement,
+                            const StepBatch& first, const JobAgreement& agreement,
                             TrainingListener& listener, const PlanSettings& settings) {
   const ParallelConfig& p = config.parallel;
   const bool goes_on_alike = saved != nullptr && runs_on(p, saved->grid);
@@ -189,7 +189,9 @@ PlanBasis choose_plan_basis(const RunConfig& config, const Decoder& shape,
   const auto decide = [&](const Costs& cost) {
     Choices choices = configured_choices(config, cost);
     choices.search = settings.search;
-    basis = {cost, chosen_layout(config, cost, lengths, choices)};
+    Costs of_first = cost;
+    of_first.ends.target_share = first.target_share();
+    basis = {cost, chosen_layout(config, of_first, lengths_of(first.sequences), choices)};
     return agreement.alone() ? "known" : basis_to_json(basis);
   };
   std::string text = agreement.from_first([&]() -> std::string {

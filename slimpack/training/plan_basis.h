@@ -14,6 +14,7 @@
 #include "slimpack/planner/planner.h"
 #include "slimpack/spec/decoder.h"
 #include "slimpack/spec/run_config.h"
+#include "slimpack/training/document_stream.h"
 #include "slimpack/training/job_agreement.h"
 #include "slimpack/training/run_state.h"
 #include "slimpack/training/training_listener.h"
@@ -51,13 +52,13 @@ struct PlanBasis {
 
 /// The checkpoint's costs and layout if the run resumes (`saved`: the checkpoint's state, else
 /// null) with the same ranks. Otherwise the given costs, else the configured ones, else kept ones,
-/// else measured ones, and the layout that balances `lengths`, those of the first step. All
+/// else measured ones, and the layout that balances `first`, the first step. All
 /// processes measure together; the first one decides, and the others receive the result. What
 /// several processes measure is not kept: it depends on what connects them.
 [[nodiscard]] PlanBasis choose_plan_basis(const RunConfig& config, const Decoder& shape,
                                           const TrainingStart& start, const RunState* saved,
-                                          const SequenceLengths& lengths,
-                                          const JobAgreement& agreement, TrainingListener& listener,
+                                          const StepBatch& first, const JobAgreement& agreement,
+                                          TrainingListener& listener,
                                           const PlanSettings& settings = {});
 
 }  // namespace slimpack

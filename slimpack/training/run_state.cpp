@@ -19,10 +19,10 @@ constexpr std::int64_t kMaxTrainedTokens = INT64_MAX / 2;  // leaves room for fu
 
 /// True for [data] and [train], with these exceptions: the clock, the device and whether
 /// it rounds alike each time, which do not change what is learned; limits, after which the same
-/// steps go on; the dataset's path, which is replaced by its content.
+/// steps go on; the datasets' paths, which are replaced by their content.
 bool changes_the_result(const ConfigField& field) {
-  constexpr std::array<std::string_view, 6> kOthers{"clock",      "device",      "deterministic",
-                                                    "max_tokens", "max_seconds", "prefix"};
+  constexpr std::array<std::string_view, 7> kOthers{
+      "clock", "device", "deterministic", "max_tokens", "max_seconds", "prefix", "sources"};
   const bool counts = field.section == "data" || field.section == "train";
   return counts && std::ranges::find(kOthers, field.key) == kOthers.end();
 }
@@ -47,20 +47,35 @@ std::string checksum_of_all(const Range& values) {
   return checksum_of(std::as_bytes(std::span(values)));
 }
 
+std::string content_of(const Documents& documents) {
+  const std::vector<Tokens> lengths = documents.dataset().lengths();
+  return fmt::format("{} documents, lengths with checksum {}{}", lengths.size(),
+                     checksum_of_all(lengths), documents.mask() != nullptr ? ", with a mask" : "");
+}
+
 }  // namespace
 
 RunSettings run_settings(const RunConfig& config, const Decoder& shape,
-                         const Documents& documents) {
+                         std::span<const Documents> sources) {
   RunSettings settings;
   for (const ConfigField& field : config_fields())
     if (changes_the_result(field))
       settings[fmt::format("{}.{}", field.section, field.key)] = field.print(config);
   const std::string model = decoder_to_json(shape, hugging_face_name(Dtype::kFp32));
   settings["model.config"] = fmt::format("a model with checksum {}", checksum_of_all(model));
-  const std::vector<Tokens> lengths = documents.dataset().lengths();
-  settings["data.prefix"] =
-      fmt::format("{} documents, lengths with checksum {}{}", lengths.size(),
-                  checksum_of_all(lengths), documents.mask() != nullptr ? ", with a mask" : "");
+  // A mixture of one draws what its dataset alone does.
+  if (sources.size() == 1) {
+    settings["data.prefix"] = content_of(sources.front());
+    return settings;
+  }
+  settings["data.prefix"] = fmt::format("a mixture of {}", sources.size());
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const DataSource& source = config.data.sources[i];
+    const std::string share = source.weight ? fmt::format("weight {}", *source.weight)
+                                            : fmt::format("epochs {}", source.epochs);
+    settings[fmt::format("data.sources[{}]", i)] =
+        fmt::format("{} of {}", share, content_of(sources[i]));
+  }
   return settings;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,12 @@ class JsonFields;
 
 /// The settings on which the result of training depends, by key, as the configuration has them
 /// ("train.steps" → "steps = 100"). They are those of [data] and [train], without clock, device and
-/// limits that only end a run. data.prefix and model.config are described by their content.
+/// limits that only end a run. Datasets and model.config are described by their content.
 using RunSettings = std::map<std::string, std::string>;
 
-/// The settings of this run, which trains on these documents.
+/// The settings of this run, which trains on these documents of config.data.datasets().
 [[nodiscard]] RunSettings run_settings(const RunConfig& config, const Decoder& shape,
-                                       const Documents& documents);
+                                       std::span<const Documents> sources);
 
 struct RunState {
   RunSettings settings;

@@ -89,6 +89,21 @@ std::string planning_text(const std::vector<StepFigures>& steps) {
                      human_duration(steps.front().planning_wait));
 }
 
+/// A line for each held-out set: its first and its last loss.
+std::string evaluations_text(const std::vector<EvaluationFigures>& evaluations) {
+  std::string text;
+  for (const EvaluationFigures& first : evaluations) {
+    const std::string& name = first.result.name;
+    if (first.step != evaluations.front().step) break;
+    const auto last = std::ranges::find_if(
+        evaluations.rbegin(), evaluations.rend(),
+        [&](const EvaluationFigures& other) { return other.result.name == name; });
+    text += fmt::format("evaluation loss{}{} {:.4f} → {:.4f}\n", name.empty() ? "" : " of ", name,
+                        first.result.loss, last->result.loss);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string summary_text(const RunSummary& summary, int columns) {
@@ -97,10 +112,7 @@ std::string summary_text(const RunSummary& summary, int columns) {
   std::vector<StepFigures> steps = summary.steps;
   std::string text = fmt::format("\nloss {:.4f} → {:.4f} in {}\n", first.loss, last.loss,
                                  counted(static_cast<std::int64_t>(summary.steps.size()), "step"));
-  if (!summary.evaluations.empty())
-    text +=
-        fmt::format("evaluation loss {:.4f} → {:.4f}\n", summary.evaluations.front().result.loss,
-                    summary.evaluations.back().result.loss);
+  text += evaluations_text(summary.evaluations);
   text += "\n" + step_table(median_step(steps)).text(columns);
   if (summary.compared) text += "\n" + compared_turns_text(*summary.compared, last.tokens, columns);
   text += fmt::format("\n{}\n\nwritten:\n", folded(planning_text(summary.steps), columns));

@@ -67,10 +67,13 @@ void StepMaker::start(RankSpeeds speeds) {
 
 StepMaker::Made StepMaker::make() {
   Made made;
+  const Nanos begin = monotonic_now();
   made.step.batch = stream_.next();
   if (!agreement_.first()) return made;
   const Nanos start = monotonic_now();
-  made.step.planned = planner_.plan(lengths_of(made.step.batch.sequences), kind_, speeds_);
+  made.step.reading_time = start - begin;
+  made.step.planned = planner_.plan(lengths_of(made.step.batch.sequences),
+                                    made.step.batch.target_share(), kind_, speeds_);
   made.step.planning_time = monotonic_now() - start;
   if (!agreement_.alone())
     made.plan_message = plan_message(made.step.planned.plan, made.step.planned.lowered);
@@ -109,11 +112,11 @@ ReadyStep StepMaker::again(StepBatch batch, PlannerKind kind) const {
   const Nanos start = monotonic_now();
   RunnablePlan planned =
       plan_together(agreement_, planner_, batch.sequences, batch.tokens.targets, "last step again",
-                    [kind, this](const StepPlanner& planner, const SequenceLengths& lengths) {
-                      return planner.plan(lengths, kind, speeds_);
+                    [&](const StepPlanner& planner, const SequenceLengths& lengths) {
+                      return planner.plan(lengths, batch.target_share(), kind, speeds_);
                     });
   const Nanos took = monotonic_now() - start;
-  return {std::move(batch), std::move(planned), took, took};
+  return {std::move(batch), std::move(planned), took, took, Nanos(0)};
 }
 
 }  // namespace slimpack

@@ -44,6 +44,7 @@ struct ReadyStep {
   RunnablePlan planned;  ///< only plan and lowered, except in the first process
   Nanos planning_time;   ///< 0 if this process did not plan
   Nanos waited;          ///< training waited so long for the plan
+  Nanos reading_time;    ///< of drawing and reading the batch
 };
 
 /// Draws and plans one step ahead, on its own thread. Processes other than the first only draw;

@@ -19,12 +19,18 @@ PlanLimits StepPlanner::limits() const {
   return limits_of(configured_job(config_, cost_, layout_), configured_choices(config_, cost_));
 }
 
-RunnablePlan StepPlanner::plan(const SequenceLengths& lengths, PlannerKind planner,
-                               const RankSpeeds& speeds) const {
+Costs StepPlanner::cost_of(double target_share) const {
+  Costs cost = cost_;
+  cost.ends.target_share = target_share;
+  return cost;
+}
+
+RunnablePlan StepPlanner::plan(const SequenceLengths& lengths, double target_share,
+                               PlannerKind planner, const RankSpeeds& speeds) const {
   Choices choices = configured_choices(config_, cost_);
   choices.planner = planner;
   choices.search = search_;
-  return checked(lengths, choices, speeds);
+  return checked(lengths, cost_of(target_share), choices, speeds);
 }
 
 RunnablePlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const {
@@ -32,7 +38,7 @@ RunnablePlan StepPlanner::plan_evaluation(const SequenceLengths& lengths) const 
   choices.backward = BackwardKind::kWhole;
   choices.solver = SolverKind::kFluid;
   choices.time_budget = Nanos(0);
-  return checked(lengths, choices, {});
+  return checked(lengths, cost_, choices, {});
 }
 
 void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLengths& lengths,
@@ -49,11 +55,11 @@ void StepPlanner::require_of_this_run(const StepPlan& plan, const SequenceLength
         origin, wrong);
 }
 
-RunnablePlan StepPlanner::checked(const SequenceLengths& lengths, const Choices& choices,
-                                  const RankSpeeds& speeds) const {
-  Job job = configured_job(config_, cost_, layout_);
+RunnablePlan StepPlanner::checked(const SequenceLengths& lengths, const Costs& cost,
+                                  const Choices& choices, const RankSpeeds& speeds) const {
+  Job job = configured_job(config_, cost, layout_);
   if (!speeds.empty()) job.speed = speeds;
-  PlanOutcome outcome = plan_step({job, lengths, choices, cost_}, progress_);
+  PlanOutcome outcome = plan_step({job, lengths, choices, cost}, progress_);
   if (outcome.does_not_fit) throw refused(config_, *outcome.does_not_fit);
   RunnablePlan planned = *std::move(outcome.step);
   require_valid_plan(planned.plan, "planner");

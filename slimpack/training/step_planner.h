@@ -23,12 +23,14 @@ class StepPlanner {
               std::function<void()> progress = nullptr);
 
   [[nodiscard]] const Costs& cost() const { return cost_; }
+  /// cost() of steps of whose tokens this share are targets.
+  [[nodiscard]] Costs cost_of(double target_share) const;
   [[nodiscard]] const StageLayout& layout() const { return layout_; }
   [[nodiscard]] PlanLimits limits() const;  ///< that plans keep to
 
   /// `speeds`: of the ranks; empty = as the configuration has them.
-  [[nodiscard]] RunnablePlan plan(const SequenceLengths& lengths, PlannerKind planner,
-                                  const RankSpeeds& speeds = {}) const;
+  [[nodiscard]] RunnablePlan plan(const SequenceLengths& lengths, double target_share,
+                                  PlannerKind planner, const RankSpeeds& speeds = {}) const;
   /// Only the forward passes of this plan run, so it takes a quick plan instead of the best.
   [[nodiscard]] RunnablePlan plan_evaluation(const SequenceLengths& lengths) const;
 
@@ -38,8 +40,8 @@ class StepPlanner {
                            std::string_view origin) const;
 
  private:
-  [[nodiscard]] RunnablePlan checked(const SequenceLengths& lengths, const Choices& choices,
-                                     const RankSpeeds& speeds) const;
+  [[nodiscard]] RunnablePlan checked(const SequenceLengths& lengths, const Costs& cost,
+                                     const Choices& choices, const RankSpeeds& speeds) const;
 
   RunConfig config_;
   Costs cost_;

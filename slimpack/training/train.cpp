@@ -1,8 +1,10 @@
 #include "slimpack/training/train.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "slimpack/packflow/checkpoint/checkpoint_writer.h"
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/parameters/optimizer.h"
+#include "slimpack/run/log_process.h"
 #include "slimpack/run/metrics_file.h"
 #include "slimpack/run/step_files.h"
 #include "slimpack/training/run_summary.h"
@@ -39,6 +42,20 @@ std::optional<OutputLock> lock_output(const std::filesystem::path& folder,
     return "";
   }));
   return lock;
+}
+
+/// Sends the metrics of a run on, if the configuration says so. In a job of several processes only
+/// the first one does. If it cannot, all of them throw the same error.
+std::unique_ptr<LogProcess> start_log(const TrainRequest& request, const JobAgreement& agreement) {
+  std::unique_ptr<LogProcess> log;
+  const OutputConfig& output = request.config.output;
+  if (output.log.empty()) return log;
+  static_cast<void>(agreement.from_first([&]() -> std::string {
+    log = std::make_unique<LogProcess>(
+        LogOrder{request.log_command, output.log, output.dir, run_config_to_toml(request.config)});
+    return "";
+  }));
+  return log;
 }
 
 /// The kernel that runs, and whether plans count another one's memory.
@@ -90,21 +107,24 @@ void describe(TrainingRun& run, const RunConfig& config, TrainingListener& liste
                                : "runs repeat up to rounding; train.deterministic = true fixes the "
                                  "order of sums, with a slower attention backward");
   }
-  const std::vector<Tokens> documents = run.dataset().lengths();
-  listener.note("data", long_documents_text(documents, configured_sequences(config.data)));
+  const Mixture mixture = configured_mixture(config.data, run.reader().lengths());
+  for (const std::string& line : data_texts(config.data, mixture)) listener.note("data", line);
   for (const std::string& change : run.changed_settings()) listener.note("resume", change);
   listener.note("cost", fmt::format("{}; planner: {}", run.cost().origin.source,
                                     to_string(config.plan.planner)));
 }
 
-StepFigures figures_of(const CompletedStep& step, const TrainConfig& config) {
-  StepFigures f =
-      figures_of(step.ready.batch.sequences, step.ready.planned.prediction, step.result.timeline);
+StepFigures figures_of(const CompletedStep& step, const Costs& cost, const TrainConfig& config) {
+  StepFigures f = figures_of(step.ready.batch.sequences, cost, step.ready.planned.prediction,
+                             step.result.timeline);
   f.step = step.step + 1;
   f.loss = step.result.loss;
+  f.targets = step.ready.batch.tokens.targets;
+  f.left_out = step.ready.batch.left_out;
   f.gradient_norm = step.result.gradient_norm;
   f.learning_rate = learning_rate(config, step.step);
   f.clock = config.clock;
+  f.reading_time = step.ready.reading_time;
   f.planning_time = step.ready.planning_time;
   f.planning_wait = step.ready.waited;
   return f;
@@ -175,7 +195,7 @@ class Training {
       while (auto step = next_step()) {
         last_ = std::move(step);
         if (agreement_.first()) {
-          summary_.steps.push_back(figures_of(*last_, config().train));
+          summary_.steps.push_back(figures_of(*last_, run_.cost_of(last_->ready), config().train));
           metrics.add(summary_.steps.back());
           listener_.step(summary_.steps.back(),
                          {done_before, config().train.steps, monotonic_now() - start});
@@ -229,7 +249,7 @@ class Training {
                               config().train.steps, writer_.folder_of(run_.steps_done()).string()));
   }
 
-  [[nodiscard]] EvaluationResult evaluate() try {
+  [[nodiscard]] std::vector<EvaluationResult> evaluate() try {
     return run_.evaluate();
   } catch (const Diverged& e) {
     end_diverged(e);
@@ -259,7 +279,7 @@ class Training {
   }
 
   [[nodiscard]] PlanFile plan_of_last() const {
-    return {last_->ready.planned, run_.cost(), run_.plan_limits()};
+    return {last_->ready.planned, run_.cost_of(last_->ready), run_.plan_limits()};
   }
 
   [[nodiscard]] MeasuredStep measured_last() const {
@@ -274,11 +294,12 @@ class Training {
 
   void evaluate_if_due(MetricsFile& metrics) {
     if (!run_.evaluation_due()) return;
-    const EvaluationResult result = evaluate();
-    if (!agreement_.first()) return;
-    summary_.evaluations.push_back({run_.steps_done(), result});
-    metrics.add(summary_.evaluations.back());
-    listener_.evaluation(summary_.evaluations.back());
+    for (EvaluationResult& result : evaluate()) {
+      if (!agreement_.first()) continue;
+      summary_.evaluations.push_back({run_.steps_done(), std::move(result)});
+      metrics.add(summary_.evaluations.back());
+      listener_.evaluation(summary_.evaluations.back());
+    }
   }
 
   /// Runs the last step's documents again, as planned and packed, unless it is stopped.
@@ -320,13 +341,21 @@ TrainingResult train(const TrainRequest& request, TrainingListener& listener,
   const JobAgreement agreement(process, should_stop);
   require_writable_folder(checkpoints_folder(config), kOutput);
   const auto lock = lock_output(config.output.dir, agreement, listener);
+  const auto log = start_log(request, agreement);
   const TrainingStart start =
       choose_start(request.resume, request.init, config, agreement, listener);
   ModelFiles model_files = files_of(start, config);
   TrainingRun run(config, start, agreement, listener, {.kept_cost = config.output.dir / kCostFile});
   if (agreement.first()) describe(run, config, listener);
-  if (run.steps_done() == config.train.steps) return {};  // choose_start has told the listener
-  return Training(request, run, std::move(model_files), agreement, listener).result();
+  TrainingResult result;
+  if (run.steps_done() < config.train.steps)  // else choose_start has told the listener
+    result = Training(request, run, std::move(model_files), agreement, listener).result();
+  if (log)
+    if (const std::string line = log->finish(); !line.empty())
+      listener.note(
+          "", fmt::format("warning: {}; python -m slimpack.log {} --to {} sends the rest", line,
+                          config.output.dir.string(), fmt::join(config.output.log, ",")));
+  return result;
 } catch (const Interrupted& e) {
   // A stop before the first step. Later stops return a result that says what was saved.
   return {TrainingResult::End::kStopped, e.what()};

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "slimpack/packflow/ranks/world.h"
 #include "slimpack/spec/run_config.h"
@@ -20,6 +21,8 @@ struct TrainRequest {
   bool against_packed = false;  ///< run the last step's documents again, also under fixed packing
   /// The program with its version that report.html names as its maker; empty = no report.html.
   std::string report = {};
+  /// Starts the module slimpack.log of the Python package (LogOrder::command); for output.log.
+  std::vector<std::string> log_command = {};
 };
 
 /// How a run ended.

@@ -24,7 +24,7 @@ namespace slimpack {
 namespace {
 
 const RunConfig& require_trainable(const RunConfig& config, bool alone) {
-  if (config.data.prefix.empty())
+  if (config.data.datasets().empty())
     invalid_input("data.prefix is not set; build a dataset with 'slimpack data build' and name it");
   const std::int64_t ranks = config.parallel.ranks();
   if (!alone && config.train.clock == ClockKind::kVirtual)
@@ -64,6 +64,13 @@ Decoder checked_shape(const RunConfig& config) {
         p.pp, shape.num_layers());
   static_cast<void>(tensor_parallel_part(shape, p.tp));  // throws for a bad tp
   return shape;
+}
+
+/// A reader of the run's datasets.
+DocumentReader reader_of(const RunConfig& config, const Decoder& shape) {
+  std::vector<std::filesystem::path> prefixes;
+  for (const DataSource& source : config.data.datasets()) prefixes.push_back(source.prefix);
+  return {prefixes, shape, config.model.config, config.train.loss};
 }
 
 /// The state of the run that `start` resumes; nullopt if it resumes none.
@@ -153,19 +160,18 @@ TrainingRun::TrainingRun(const RunConfig& config, const TrainingStart& start,
       progress_{.steps = start.checkpoint ? start.checkpoint->state.steps : 0},
       limits_(config_.train, progress_.steps) {
   const Decoder shape = checked_shape(config_);
-  DocumentReader reader(config_.data.prefix, shape, config_.model.config);
+  DocumentReader reader = reader_of(config_, shape);
   const std::optional<RunState> saved = saved_state(start);
-  origin_ = origin_of(run_settings(config_, shape, reader.documents()), saved, start);
+  origin_ = origin_of(run_settings(config_, shape, reader.sources()), saved, start);
   if (saved) {
     progress_.tokens = saved->tokens;
     progress_.evaluated_steps = saved->evaluated_steps;
   }
   DocumentStream stream(std::move(reader), config_.data,
-                        saved ? saved->cursor : SamplerCursor{config_.data.seed, 0, 0});
-  // The lengths of the first step decide how the layers are divided.
-  const SequenceLengths lengths = lengths_of(stream.peek().sequences);
+                        saved ? saved->cursor : SamplerCursor{.seed = config_.data.seed});
+  const StepBatch& first = stream.peek();  // decides how the layers are divided
   check_tokens(config_, stream.reader(), agreement_, listener);
-  PlanBasis basis = choose_plan_basis(config_, shape, start, saved ? &*saved : nullptr, lengths,
+  PlanBasis basis = choose_plan_basis(config_, shape, start, saved ? &*saved : nullptr, first,
                                       agreement_, listener, settings);
   engine_ = make_engine(config_, shape, basis.layout, start, agreement_);
   if (progress_.steps > config_.train.steps)
@@ -232,7 +238,7 @@ void TrainingRun::watch(const CompletedStep& done) {
   if (!agreement_.first()) return;
   const RunnablePlan& planned = done.ready.planned;
   const Timeline& timeline = done.result.timeline;
-  const auto measured = [&] { return measured_speeds(planned, cost(), timeline); };
+  const auto measured = [&] { return measured_speeds(planned, cost_of(done.ready), timeline); };
   if (const auto drift = drift_.add(planned.prediction.makespan, metrics_of(timeline).makespan,
                                     planned.speed, measured))
     listener_.note("", "warning: " + *drift);
@@ -244,11 +250,12 @@ bool TrainingRun::evaluation_due() const {
   return evaluation_ && limits_.evaluation_due(progress_, config_.evaluation.every);
 }
 
-EvaluationResult TrainingRun::evaluate() {
-  EvaluationResult result = evaluation_->run(*engine_, [this] { agreement_.require_no_stop(); });
-  require_sound_evaluation(result.loss, weights_origin());
+std::vector<EvaluationResult> TrainingRun::evaluate() {
+  auto results = evaluation_->run(*engine_, [this] { agreement_.require_no_stop(); });
+  for (const EvaluationResult& result : results)
+    require_sound_evaluation(result.loss, weights_origin());
   progress_.evaluated_steps = progress_.steps;
-  return result;
+  return results;
 }
 
 ReadyStep TrainingRun::planned_again(const StepBatch& batch, PlannerKind planner) const {

@@ -65,9 +65,9 @@ class TrainingRun {
   /// Whether the loss has to be evaluated before another step (RunLimits), with evaluation.every. A
   /// resumed run makes up for an evaluation that a stop prevented.
   [[nodiscard]] bool evaluation_due() const;
-  /// Evaluates the loss and changes nothing else. Throws Diverged, in all processes, if the loss is
-  /// not finite. REQUIRES: evaluation_due().
-  [[nodiscard]] EvaluationResult evaluate();
+  /// Evaluates the loss on each held-out set and changes nothing else. Throws Diverged, in all
+  /// processes, if a loss is not finite. REQUIRES: evaluation_due().
+  [[nodiscard]] std::vector<EvaluationResult> evaluate();
 
   /// The contents of a checkpoint from which a run resumes after `last`. REQUIRES: next() returned
   /// `last` last.
@@ -79,9 +79,13 @@ class TrainingRun {
   [[nodiscard]] StepResult rerun(const ReadyStep& ready, ClockKind clock);
 
   [[nodiscard]] const Costs& cost() const { return maker_->planner().cost(); }
+  /// The costs that the step was planned with.
+  [[nodiscard]] Costs cost_of(const ReadyStep& step) const {
+    return maker_->planner().cost_of(step.batch.target_share());
+  }
   [[nodiscard]] PlanLimits plan_limits() const { return maker_->planner().limits(); }
   [[nodiscard]] Engine& engine() { return *engine_; }
-  [[nodiscard]] const IndexedDataset& dataset() const { return maker_->reader().dataset(); }
+  [[nodiscard]] const DocumentReader& reader() const { return maker_->reader(); }
   [[nodiscard]] const std::vector<std::string>& changed_settings() const { return origin_.changed; }
 
  private:

@@ -24,7 +24,7 @@ StepErrors errors_of_step(const CompletedStep& step, const ValidationRequest& re
     measured.push_back(std::move(result.timeline));
     done();
   }
-  return step_errors(ready.planned, run.cost(), measured);
+  return step_errors(ready.planned, run.cost_of(ready), measured);
 }
 
 }  // namespace

@@ -128,6 +128,12 @@ def test_steps_without_a_target_are_left_out_with_a_warning(workspace):
     warned = [line for line in done.stderr.splitlines()
               if "are left out: no token of their steps is a target" in line]
     assert 1 <= len(warned) <= 2  # before each of the two steps at most
+    left_out = {line["step"]: line["left_out"] for line in lines}
+    assert warned == [f"warning: {count} sequences before step {step} are left out: no token of their steps is "
+                      "a target" for step, count in left_out.items() if count]
+    # In each epoch of 12 the one with a target has some place: p before it in the first, 11 - p behind it.
+    assert 11 <= sum(left_out.values()) <= 22 and left_out[1] <= 11
+    assert [line["targets"] for line in lines] == [1, 1]
     assert "nan" not in (workspace.folder / "few" / "metrics.jsonl").read_text().lower()
 
 

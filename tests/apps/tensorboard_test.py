@@ -36,7 +36,7 @@ def expected_points(lines):
     points = {}
     for line in lines:
         for name, value in line.items():
-            if name in ("step", "unix_ms", "clock"):
+            if name in ("step", "unix_ms", "clock", "evaluation_by_length"):
                 continue
             value = float(np.float32(max(value) if isinstance(value, list) else value))
             points.setdefault(name, []).append((line["step"], value, line["unix_ms"] / 1000))
@@ -54,6 +54,17 @@ def test_event_files_hold_every_figure_once(workspace):
         assert done.returncode == 0, done.stderr
         assert points(folder) == expected
         assert len(list((folder / "tensorboard").iterdir())) == 1
+
+
+def test_figures_of_held_out_sets_end_with_their_names(tmp_path):
+    lines = [dict(step=2, evaluation_loss=loss, evaluation_tokens=9, evaluation_name=name, unix_ms=1000)
+             for name, loss in (("web", 4.5), ("code", 2.5))]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = convert(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert points(tmp_path) == {
+        "evaluation_loss/web": [(2, 4.5, 1)], "evaluation_tokens/web": [(2, 9, 1)],
+        "evaluation_loss/code": [(2, 2.5, 1)], "evaluation_tokens/code": [(2, 9, 1)]}
 
 
 def line_of(step, loss):

@@ -30,6 +30,11 @@ def test_metrics_have_a_line_of_finite_numbers_for_each_step_and_the_loss_falls(
         assert line.pop("clock") == "wall"
         assert all(math.isfinite(n) for value in line.values() for n in numbers(value)), line
         assert (line["documents"], line["sequences"], line["tokens"]) == (12, 12, TOKENS)
+        # Every token is a target but the first of each sequence.
+        assert (line["targets"], line["padding"], line["left_out"]) == (TOKENS - 12, 0, 0)
+        busy = sum(line[f"{part}_ns"] for part in ("forward", "backward", "optimizer", "reduction"))
+        assert busy / line["step_ns"] == pytest.approx(1 - line["bubble"], abs=1e-6)
+        assert busy + line["waiting_ns"] <= line["step_ns"] and line["reading_ns"] >= 0
         assert len(line["peak_activation_bytes"]) == 2
         assert 0 <= line["bubble"] < 1
     curve = [line["loss"] for line in lines]

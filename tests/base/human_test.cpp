@@ -65,6 +65,13 @@ TEST(HumanShare, is_a_percentage_with_one_decimal) {
   EXPECT_EQ(human_share(1), "100.0%");
 }
 
+TEST(BinaryCount, has_units_of_powers_of_1024) {
+  EXPECT_EQ(binary_count(812), "812");
+  EXPECT_EQ(binary_count(4096), "4K");
+  EXPECT_EQ(binary_count(16 << 20), "16M");
+  EXPECT_EQ(binary_count(std::int64_t{3} << 30), "3G");
+}
+
 TEST(Grouped, separates_thousands) {
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(999), "999");

@@ -112,6 +112,17 @@ TEST(CostJson, RefusesTimesThatWouldOverflow) {
   }
 }
 
+TEST(CostJson, KeepsTheShareOfTargetsAndRefusesMoreThanAll) {
+  Costs masked = example();
+  masked.ends.target_share = 0.25;
+  auto file = nlohmann::json::parse(cost_to_json(masked));
+  EXPECT_EQ(cost_from_json(file.dump(), "cost.json"), masked);
+  for (const double share : {1.01, -0.1}) {
+    file["target_share"] = share;
+    EXPECT_NE(refusal(file).find("target_share"), std::string::npos);
+  }
+}
+
 TEST(CostJson, WithoutWeightGradientsBackwardIsNotSplit) {
   auto file = nlohmann::json::parse(cost_to_json(example()));
   ASSERT_NE(example().kinds.front().weight_gradient, EdgeTime());

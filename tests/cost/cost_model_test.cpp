@@ -149,6 +149,37 @@ TEST(BalancedLayout, TakesLayersFromTheStageOfTheHead) {
             (std::vector<std::int32_t>{0, 6, 12, 19, 26, 32}));
 }
 
+TEST(BalancedLayout, CountsTheHeadOfTargetsAlone) {
+  // Eleven layers of 3 and a head of 9 on two stages.
+  Costs cost;
+  cost.shape = small_gqa();
+  cost.shape.set_layers(11);
+  cost.kinds.front().forward.per_token = 1;
+  cost.kinds.front().backward.per_token = 2;
+  cost.ends.head_backward.per_token = 9;
+  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2), (StageLayout{{0, 7, 11}}));  // 21 and 12 + 9
+  cost.ends.target_share = 0.1;
+  EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2), (StageLayout{{0, 6, 11}}));  // 18 and 15 + 0.9
+}
+
+TEST(StageTable, CountsTheHeadOfTargetsAlone) {
+  // A head takes 100 of each MicroPack and 9 of each target: 3 of a token where a third are
+  // targets.
+  Costs cost;
+  cost.shape = small_gqa();
+  cost.shape.set_layers(4);
+  cost.ends.head_backward = {100, 9};
+  cost.ends.target_share = 1.0 / 3;
+  const StageTable whole = stage_table(cost, StageLayout{{0, 2, 4}});
+  EXPECT_DOUBLE_EQ(whole.stage(StageId(1), Pass::kBackward).per_token, 3);
+  EXPECT_DOUBLE_EQ(whole.stage(StageId(1), Pass::kBackward).per_pack, 100);
+  EXPECT_DOUBLE_EQ(whole.stage(StageId(0), Pass::kBackward).per_token, 0);
+  // Two ranks share a spread one.
+  StageLayout spread{{0, 2, 4}};
+  spread.spread_vocabulary = true;
+  EXPECT_DOUBLE_EQ(stage_table(cost, spread).vocabulary(Pass::kHead).per_token, 1.5);
+}
+
 TEST(BalancedLayout, BalancesRanksThenTheirStages) {
   // Eleven layers of 3 and a head of 6 on two ranks of two stages. Six layers on the rank of stages
   // 0 and 2, five and the head on the other: 18 and 21. Seven and four would be 21 and 18, but

@@ -32,7 +32,7 @@ std::vector<std::size_t> order(const Step& step) {
   return documents;
 }
 
-/// Lengths 0 to 49, at least one of them positive, and options of that size.
+/// Lengths 0 to 49, one of them at least with a sequence, and options of that size.
 struct Case {
   std::vector<Tokens> lengths;
   SamplerOptions options;
@@ -41,25 +41,27 @@ struct Case {
 
 Case any_case() {
   auto counts = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange(0, 50));
-  counts.push_back(*rc::gen::inRange(1, 50));
+  const int context = *rc::gen::inRange(1, 60);
+  counts.push_back(*rc::gen::inRange(1, std::min(50, context + 1)));  // never dropped
   return {tokens(counts),
-          {{Tokens(*rc::gen::inRange(1, 60)), *rc::gen::arbitrary<bool>()},
+          {{Tokens(context), *rc::gen::elementOf(kLongDocumentsKinds)},
            Tokens(*rc::gen::inRange(1, 200))},
           *rc::gen::arbitrary<std::uint64_t>()};
 }
 
 TEST(Sampler, draws_whole_documents_until_the_step_is_reached_or_passed) {
   // Four documents of 10 tokens: 25 tokens are passed with the third.
-  Sampler sampler(tokens({10, 10, 10, 10}), {{Tokens(100)}, Tokens(25)}, {.seed = 1});
+  Sampler sampler(mixture_of_one(tokens({10, 10, 10, 10})), {{Tokens(100)}, Tokens(25)},
+                  {.seed = 1});
   EXPECT_EQ(sampler.next_step().size(), 3u);
   // 20 tokens are reached exactly with the second.
-  Sampler exact(tokens({10, 10, 10, 10}), {{Tokens(100)}, Tokens(20)}, {.seed = 1});
+  Sampler exact(mixture_of_one(tokens({10, 10, 10, 10})), {{Tokens(100)}, Tokens(20)}, {.seed = 1});
   EXPECT_EQ(exact.next_step().size(), 2u);
 }
 
 TEST(Sampler, draws_all_sequences_of_documents_longer_than_the_context) {
   // A context of 5: 7 = 5 + 2 and 9 = 5 + 4.
-  Sampler sampler(tokens({3, 7, 5, 9}), {{Tokens(5)}, Tokens(24)}, {});
+  Sampler sampler(mixture_of_one(tokens({3, 7, 5, 9})), {{Tokens(5)}, Tokens(24)}, {});
   Step epoch = sampler.next_step();  // 24 tokens: all
   std::ranges::sort(epoch, {}, [](const auto& s) { return std::pair(s.document, s.begin); });
   EXPECT_EQ(epoch, (Step{{0, Tokens(0), Tokens(3)},
@@ -71,7 +73,8 @@ TEST(Sampler, draws_all_sequences_of_documents_longer_than_the_context) {
 }
 
 TEST(Sampler, draws_only_the_beginning_of_long_documents_when_told_to_truncate) {
-  Sampler sampler(tokens({3, 7, 5, 9}), {{Tokens(5), false}, Tokens(18)}, {});
+  Sampler sampler(mixture_of_one(tokens({3, 7, 5, 9})),
+                  {{Tokens(5), LongDocumentsKind::kTruncate}, Tokens(18)}, {});
   Step epoch = sampler.next_step();  // 3 + 5 + 5 + 5 = 18: all four
   std::ranges::sort(epoch, {}, &DocumentSequence::document);
   EXPECT_EQ(epoch, (Step{{0, Tokens(0), Tokens(3)},
@@ -81,18 +84,18 @@ TEST(Sampler, draws_only_the_beginning_of_long_documents_when_told_to_truncate) 
 }
 
 TEST(Sampler, fills_a_step_from_the_next_epoch) {
-  Sampler sampler(tokens({1, 1, 1}), {{Tokens(1)}, Tokens(7)}, {.seed = 5});
+  Sampler sampler(mixture_of_one(tokens({1, 1, 1})), {{Tokens(1)}, Tokens(7)}, {.seed = 5});
   const std::vector<std::size_t> drawn = order(sampler.next_step());
   ASSERT_EQ(drawn.size(), 7u);
   for (const std::size_t epoch : {0, 3})
     EXPECT_TRUE(std::is_permutation(drawn.begin() + static_cast<std::ptrdiff_t>(epoch),
                                     drawn.begin() + static_cast<std::ptrdiff_t>(epoch) + 3,
                                     std::vector<std::size_t>{0, 1, 2}.begin()));
-  EXPECT_EQ(sampler.cursor(), (SamplerCursor{.seed = 5, .epoch = 2, .position = 1}));
+  EXPECT_EQ(sampler.cursor(), (SamplerCursor{.seed = 5, .sources = {{2, 1}}}));
 }
 
 TEST(Sampler, skips_empty_documents) {
-  Sampler sampler(tokens({0, 4, 0}), {{Tokens(10)}, Tokens(12)}, {});
+  Sampler sampler(mixture_of_one(tokens({0, 4, 0})), {{Tokens(10)}, Tokens(12)}, {});
   EXPECT_EQ(sampler.next_step(), (Step(3, {1, Tokens(0), Tokens(4)})));
 }
 
@@ -101,7 +104,10 @@ std::map<std::pair<std::size_t, Tokens>, Tokens> all_sequences(const Case& c) {
   std::map<std::pair<std::size_t, Tokens>, Tokens> all;
   for (std::size_t d = 0; d < c.lengths.size(); ++d)
     for (Tokens begin; begin < c.lengths[d]; begin += c.options.sequences.context) {
-      if (begin > Tokens(0) && !c.options.sequences.split) break;
+      const bool longer = c.lengths[d] > c.options.sequences.context;
+      if (longer && c.options.sequences.long_documents == LongDocumentsKind::kDrop) break;
+      if (begin > Tokens(0) && c.options.sequences.long_documents != LongDocumentsKind::kSplit)
+        break;
       all[{d, begin}] = std::min(c.options.sequences.context, c.lengths[d] - begin);
     }
   return all;
@@ -109,7 +115,7 @@ std::map<std::pair<std::size_t, Tokens>, Tokens> all_sequences(const Case& c) {
 
 RC_GTEST_PROP(Sampler, gives_every_sequence_once_per_epoch, ()) {
   const Case c = any_case();
-  Sampler sampler(c.lengths, c.options, {.seed = c.seed});
+  Sampler sampler(mixture_of_one(c.lengths), c.options, {.seed = c.seed});
   const auto expected = all_sequences(c);
   Step all;
   while (all.size() < 3 * expected.size()) {
@@ -133,20 +139,20 @@ RC_GTEST_PROP(Sampler, gives_every_sequence_once_per_epoch, ()) {
 
 RC_GTEST_PROP(Sampler, repeats_with_the_same_seed, ()) {
   const Case c = any_case();
-  Sampler first(c.lengths, c.options, {.seed = c.seed});
-  Sampler second(c.lengths, c.options, {.seed = c.seed});
+  Sampler first(mixture_of_one(c.lengths), c.options, {.seed = c.seed});
+  Sampler second(mixture_of_one(c.lengths), c.options, {.seed = c.seed});
   RC_ASSERT(steps(first, 8) == steps(second, 8));
 }
 
 RC_GTEST_PROP(Sampler, continues_identically_from_a_saved_cursor, ()) {
   const Case c = any_case();
-  Sampler sampler(c.lengths, c.options, {.seed = c.seed});
+  Sampler sampler(mixture_of_one(c.lengths), c.options, {.seed = c.seed});
   (void)steps(sampler, *rc::gen::inRange(0, 6));
   const std::string saved = to_json(sampler.cursor()).dump();
   const nlohmann::json loaded = nlohmann::json::parse(saved);
   const SamplerCursor cursor = sampler_cursor_from_json(JsonFields(loaded, "cursor"));
   RC_ASSERT(cursor == sampler.cursor());
-  Sampler resumed(c.lengths, c.options, cursor);
+  Sampler resumed(mixture_of_one(c.lengths), c.options, cursor);
   RC_ASSERT(steps(resumed, 8) == steps(sampler, 8));
   RC_ASSERT(resumed.cursor() == sampler.cursor());
 }
@@ -155,8 +161,8 @@ TEST(Sampler, orders_documents_anew_for_each_seed_and_epoch) {
   // 40 documents have 40! orders, so that two equal ones are no accident.
   const std::vector<Tokens> lengths(40, Tokens(1));
   const SamplerOptions one_epoch{{Tokens(1)}, Tokens(40)};
-  Sampler a(lengths, one_epoch, {.seed = 1});
-  Sampler b(lengths, one_epoch, {.seed = 2});
+  Sampler a(mixture_of_one(lengths), one_epoch, {.seed = 1});
+  Sampler b(mixture_of_one(lengths), one_epoch, {.seed = 2});
   const auto first = order(a.next_step());
   EXPECT_NE(first, order(a.next_step()));
   EXPECT_NE(first, order(b.next_step()));
@@ -166,27 +172,31 @@ TEST(Sampler, orders_documents_anew_for_each_seed_and_epoch) {
 TEST(Sampler, has_an_order_that_never_changes_between_releases) {
   // Golden, from a separate Python implementation of splitmix64 and Fisher–Yates: a cursor saved by
   // an older release must continue with the same documents.
-  Sampler sampler(std::vector<Tokens>(8, Tokens(1)), {{Tokens(1)}, Tokens(8)}, {.seed = 42});
+  Sampler sampler(mixture_of_one(std::vector<Tokens>(8, Tokens(1))), {{Tokens(1)}, Tokens(8)},
+                  {.seed = 42});
   EXPECT_EQ(order(sampler.next_step()), (std::vector<std::size_t>{7, 2, 1, 4, 5, 3, 0, 6}));
 }
 
 TEST(Sampler, refuses_what_it_cannot_draw_from) {
-  expect_invalid_input([] { Sampler({}, {}, {}); }, {"0 documents", "none with a token"});
-  expect_invalid_input([] { Sampler(tokens({0, 0}), {}, {}); }, {"2 documents"});
+  expect_invalid_input([] { Sampler(mixture_of_one({}), {}, {}); },
+                       {"0 documents", "none with a token"});
+  expect_invalid_input([] { Sampler(mixture_of_one(tokens({0, 0})), {}, {}); }, {"2 documents"});
   expect_invalid_input(
       [] {
-        Sampler(tokens({1}), {{Tokens(0)}, Tokens(1)}, {});
+        Sampler(mixture_of_one(tokens({1})), {{Tokens(0)}, Tokens(1)}, {});
       },
       {"context is 0"});
   expect_invalid_input(
       [] {
-        Sampler(tokens({1}), {{Tokens(1)}, Tokens(-4)}, {});
+        Sampler(mixture_of_one(tokens({1})), {{Tokens(1)}, Tokens(-4)}, {});
       },
       {"step_tokens is -4"});
 }
 
 TEST(Sampler, refuses_a_cursor_of_another_dataset) {
-  const auto with = [](SamplerCursor cursor) { Sampler(tokens({1, 0, 1}), {}, cursor); };
+  const auto with = [](SourcePlace place) {
+    Sampler(mixture_of_one(tokens({1, 0, 1})), {}, {.sources = {place}});
+  };
   EXPECT_NO_THROW(with({.position = 2}));  // the end of the epoch
   expect_invalid_input([&] { with({.position = 3}); }, {"position 3", "2 sequences"});
   expect_invalid_input([&] { with({.position = -1}); }, {"position -1"});
@@ -194,7 +204,7 @@ TEST(Sampler, refuses_a_cursor_of_another_dataset) {
 }
 
 TEST(SamplerCursor, keeps_seeds_of_64_bits) {
-  const SamplerCursor cursor{.seed = UINT64_MAX, .epoch = 3, .position = 4};
+  const SamplerCursor cursor{.seed = UINT64_MAX, .sources = {{3, 4}}};
   const nlohmann::json json = nlohmann::json::parse(to_json(cursor).dump());
   EXPECT_EQ(sampler_cursor_from_json(JsonFields(json, "c")), cursor);
 }

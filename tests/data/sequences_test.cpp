@@ -4,7 +4,11 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <numeric>
+
+#include "tests/support/expect_error.h"
 
 namespace slimpack {
 namespace {
@@ -25,13 +29,33 @@ TEST(Sequences, LeaveADocumentWholeThatFits) {
 
 TEST(Sequences, AreNoneOfAnEmptyDocument) {
   EXPECT_EQ(sequence_count(Tokens(0), {Tokens(5)}), 0);
-  EXPECT_EQ(sequence_count(Tokens(0), {Tokens(5), false}), 0);
+  for (const LongDocumentsKind kind : kLongDocumentsKinds)
+    EXPECT_EQ(sequence_count(Tokens(0), {Tokens(5), kind}), 0);
 }
 
 TEST(Sequences, KeepTheBeginningAloneWhenTruncated) {
-  const SequenceRule rule{Tokens(5), false};
+  const SequenceRule rule{Tokens(5), LongDocumentsKind::kTruncate};
   ASSERT_EQ(sequence_count(Tokens(11), rule), 1);
   EXPECT_EQ(sequence_of(2, Tokens(11), 0, rule), (DocumentSequence{2, Tokens(0), Tokens(5)}));
+}
+
+TEST(Sequences, AreNoneOfALongDocumentThatIsDropped) {
+  const SequenceRule rule{Tokens(5), LongDocumentsKind::kDrop};
+  EXPECT_EQ(sequence_count(Tokens(6), rule), 0);
+  ASSERT_EQ(sequence_count(Tokens(5), rule), 1);
+  EXPECT_EQ(sequence_of(2, Tokens(5), 0, rule), (DocumentSequence{2, Tokens(0), Tokens(5)}));
+}
+
+TEST(Sequences, AreAskedForWhereDocumentsHaveNone) {
+  const SequenceRule drop{Tokens(5), LongDocumentsKind::kDrop};
+  const std::vector<Tokens> documents{Tokens(0), Tokens(6)};
+  EXPECT_NO_THROW(require_sequences(documents, {Tokens(5)}, "x"));
+  EXPECT_NO_THROW(require_sequences(documents, {Tokens(6), LongDocumentsKind::kDrop}, "x"));
+  expect_invalid_input([&] { require_sequences(documents, drop, "corpus"); },
+                       {"corpus has 2 documents", "longer than the context of 5", "dropped",
+                        "raise the context, or split or truncate them"});
+  expect_invalid_input([&] { require_sequences({{Tokens(0)}}, drop, "corpus"); },
+                       {"corpus has 1 documents and none with a token"});
 }
 
 TEST(Sequences, CountTheDocumentsThatTheyComeFrom) {
@@ -44,8 +68,12 @@ TEST(Sequences, CountTheDocumentsThatTheyComeFrom) {
 TEST(Sequences, CountWhatBecomesOfLongDocuments) {
   const std::vector<Tokens> documents{Tokens(3), Tokens(7), Tokens(5), Tokens(11)};
   // Split: 7 = 5 + 2 and 11 = 5 + 5 + 1, five sequences. Truncated: two, without 2 and 6 tokens.
+  // Dropped: none, without 7 + 11 tokens.
   EXPECT_EQ(long_documents(documents, {Tokens(5)}), (LongDocuments{2, 5, Tokens(0)}));
-  EXPECT_EQ(long_documents(documents, {Tokens(5), false}), (LongDocuments{2, 2, Tokens(8)}));
+  EXPECT_EQ(long_documents(documents, {Tokens(5), LongDocumentsKind::kTruncate}),
+            (LongDocuments{2, 2, Tokens(8)}));
+  EXPECT_EQ(long_documents(documents, {Tokens(5), LongDocumentsKind::kDrop}),
+            (LongDocuments{2, 0, Tokens(18)}));
 }
 
 TEST(Sequences, OfTheFirstDocumentsEndBeforeTheOneThatIsTooMuch) {
@@ -55,6 +83,17 @@ TEST(Sequences, OfTheFirstDocumentsEndBeforeTheOneThatIsTooMuch) {
       {0, Tokens(0), Tokens(5)}, {0, Tokens(5), Tokens(2)}, {2, Tokens(0), Tokens(4)}};
   EXPECT_EQ(first_sequences(documents, {Tokens(5)}, Tokens(11)), first);
   EXPECT_TRUE(first_sequences(documents, {Tokens(5)}, Tokens(4)).empty());
+}
+
+TEST(Sequences, HaveRangesOfLengthsByPowersOfFour) {
+  for (const auto& [length, from, below] : std::vector<std::array<std::int64_t, 3>>{
+           {1, 0, 1024},
+           {1023, 0, 1024},
+           {1024, 1024, 4096},
+           {4096, 4096, 16'384},
+           {1 << 20, 1 << 20, 4 << 20},
+           {INT32_MAX, std::int64_t{1} << 30, std::int64_t{1} << 32}})
+    EXPECT_EQ(range_of(Tokens(length)), (LengthRange{Tokens(from), Tokens(below)}));
 }
 
 TEST(Sequences, FillBatchesInTheirOrder) {

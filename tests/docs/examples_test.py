@@ -178,6 +178,16 @@ def test_the_converter_of_the_page_on_fine_tuning_gives_lines_that_are_conversat
         {"role": role, "content": text} for role, (_, text) in zip(("system", "user", "assistant"), turns)]}
 
 
+def test_the_example_of_a_mixture_runs_and_prints_what_is_shown(tmp_path):
+    for name in ("slimpack", "docs", "models"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    text = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    blocks = BLOCK.findall(text.partition("\n## Mixtures")[2].partition("\n## ")[0])
+    (_, title, run_file), (_, _, commands), (_, _, shown) = blocks
+    (tmp_path / title).write_text(run_file)
+    require_in_order(lines(shown), run(SHELL.format(code=commands), tmp_path))
+
+
 def test_the_example_of_conversations_runs_and_prints_what_is_shown(tmp_path):
     text = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
     blocks = BLOCK.findall(text.partition("### A complete example")[2].partition("\n## ")[0])

@@ -49,7 +49,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require(bytes <= tokens.size(), "documents hold no more tokens than there are");
   if (dataset->dtype() == TokenDtype::kUint8) read_mask(prefix, static_cast<std::int64_t>(bytes));
   (void)fuzz::accepted([&] {
-    return Sampler(lengths, {.sequences = {Tokens(16)}, .step_tokens = Tokens(64)}, {}).next_step();
+    return Sampler(mixture_of_one(lengths), {.sequences = {Tokens(16)}, .step_tokens = Tokens(64)},
+                   {})
+        .next_step();
   });
   return 0;
 }

@@ -21,7 +21,8 @@ RunConfig read(std::string_view text, const std::vector<std::string>& overrides)
 /// Everything but paths and names, which are printed for people.
 bool is_exact(const ConfigField& field) {
   return field.section != "model" && field.section != "cost" && field.section != "output" &&
-         field.key != "prefix" && field.key != "file" && field.key != "name";
+         field.key != "prefix" && field.key != "sources" && field.key != "file" &&
+         field.key != "name";
 }
 
 /// A printed configuration sets the same values again.

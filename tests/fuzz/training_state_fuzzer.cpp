@@ -1,5 +1,6 @@
 // training_state.json of a checkpoint, and the state of the run in it. Inputs are tried as they
 // stand and with the checksum that their content has, which no mutation finds.
+#include <algorithm>
 #include <span>
 
 #include "slimpack/base/checksum.h"
@@ -22,7 +23,11 @@ void read_run(const nlohmann::json& run) {
                 "a run goes on with its own settings");
   (void)fuzz::accepted([&] {
     const std::vector<Tokens> lengths{Tokens(3), Tokens(0), Tokens(20)};
-    return Sampler(lengths, {.sequences = {Tokens(16)}, .step_tokens = Tokens(40)}, state->cursor)
+    Mixture mixture = mixture_of_one(lengths);
+    mixture.sources.resize(std::clamp<std::size_t>(state->cursor.sources.size(), 1, 3),
+                           mixture.sources.front());
+    return Sampler(std::move(mixture), {.sequences = {Tokens(16)}, .step_tokens = Tokens(40)},
+                   state->cursor)
         .next_step();
   });
 }

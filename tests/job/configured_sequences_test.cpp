@@ -22,6 +22,9 @@ TEST(LongDocumentsText, SaysWhatBecomesOfThem) {
       "2 of 4 documents longer than the context, split into 5 sequences: no token is dropped");
   EXPECT_EQ(text(10, LongDocumentsKind::kTruncate),
             "2 of 4 documents longer than the context, truncated: 16 tokens dropped, 32.0%");
+  // Left out whole: 25 + 11 tokens, 72%.
+  EXPECT_EQ(text(10, LongDocumentsKind::kDrop),
+            "2 of 4 documents longer than the context, left out: 36 tokens dropped, 72.0%");
   EXPECT_EQ(text(25, LongDocumentsKind::kSplit), "no document is longer than the context of 25");
 }
 

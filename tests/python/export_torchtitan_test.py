@@ -224,3 +224,9 @@ def test_labels_of_documents_come_along():
     of_token = dict(zip(row.input_ids.tolist(), row.labels.tolist(), strict=True))
     # Sequences of the tokens 1 to 6 and 7 to 10: nothing predicts 1 and 7.
     assert {token: label for token, label in of_token.items() if label != IGNORED} == {2: 3, 3: 4}
+
+
+def test_weights_are_refused_as_the_loss_takes_none():
+    one = slimpack.LabelledTokens(np.arange(4), np.arange(4), np.ones(4))
+    with pytest.raises(slimpack.InvalidInput, match="document 0 has weights, which torchtitan's loss does not take"):
+        next(SlimPackDataLoader([one], 8).rows())

@@ -53,14 +53,15 @@ TEST(PageLengths, CountSequencesTokensAndSquares) {
 
 TEST(PageCurve, HasTheStepsAndTheEvaluations) {
   const TrainingCurve curve{{{1, 5.5, 100, Nanos(7), Nanos(8)}, {2, 5.25, 110, Nanos(6), Nanos(8)}},
-                            {{0, 5.75}}};
+                            {{0, 5.75}, {2, 4.5, "code"}}};
   EXPECT_EQ(curve_for_page(curve, 10), (Json{{"step", {1, 2}},
                                              {"loss", {5.5, 5.25}},
                                              {"tokens_per_second", {100.0, 110.0}},
                                              {"step_ns", {7, 6}},
                                              {"predicted_ns", {8, 8}},
-                                             {"evaluated_step", Json::array({0})},
-                                             {"evaluation_loss", Json::array({5.75})}}));
+                                             {"evaluated_step", Json::array({0, 2})},
+                                             {"evaluation_loss", Json::array({5.75, 4.5})},
+                                             {"evaluation_name", Json::array({"", "code"})}}));
 }
 
 TEST(PagePacks, HaveEverySliceOfThePlan) {

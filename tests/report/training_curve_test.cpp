@@ -28,6 +28,17 @@ TEST(TrainingCurve, HasStepsAndEvaluations) {
                                   {{1, 5.25}}}));
 }
 
+TEST(TrainingCurve, TellsHeldOutSetsApart) {
+  const std::string named = R"({"step": 1, "evaluation_loss": 4, "evaluation_name": "code"})"
+                            "\n";
+  EXPECT_EQ(training_curve_from_lines(kEvaluation + named, "m").evaluations,
+            (std::vector<CurveEvaluation>{{1, 5.25}, {1, 4, "code"}}));
+  EXPECT_NE(refusal(R"({"step": 1, "evaluation_loss": 4, "evaluation_name": 3})"
+                    "\n")
+                .find("evaluation_name"),
+            std::string::npos);
+}
+
 TEST(TrainingCurve, ALineWithoutItsEndIsNone) {
   EXPECT_EQ(training_curve_from_lines(kStep + R"({"step": 2, "lo)", "m").steps.size(), 1u);
   EXPECT_EQ(training_curve_from_lines("", "m"), TrainingCurve());

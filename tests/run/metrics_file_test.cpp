@@ -40,6 +40,26 @@ TEST(MetricsFile, HasTheFiguresOfAnEvaluationAndWhenTheyWereWritten) {
       "\"evaluation_ns\":7}");
 }
 
+TEST(EvaluationFigures, NameTheSetAndTellTheLossByLength) {
+  EvaluationFigures f{4, {1.5, 2, Tokens(5030), Nanos(7'000'000)}};
+  EXPECT_EQ(evaluation_line(f),
+            "evaluation after step 4: loss 1.5000 on 5.0 k tok in 2 docs, took 7.0 ms");
+  f.result.name = "code";
+  f.result.by_length = {{range_of(Tokens(30)), 2.5, 1, Tokens(30)}};
+  EXPECT_EQ(evaluation_line(f),
+            "evaluation of code after step 4: loss 1.5000 on 5.0 k tok in 2 docs, took 7.0 ms");
+  f.result.by_length.push_back({range_of(Tokens(5000)), 1.25, 1, Tokens(5000)});
+  EXPECT_EQ(evaluation_line(f),
+            "evaluation of code after step 4: loss 1.5000 on 5.0 k tok in 2 docs, took 7.0 ms; by "
+            "length: below 1K 2.5000, 4K–16K 1.2500");
+  EXPECT_EQ(
+      to_json(f).dump(),
+      "{\"step\":4,\"evaluation_loss\":1.5,\"evaluation_documents\":2,\"evaluation_tokens\":5030,"
+      "\"evaluation_ns\":7000000,\"evaluation_name\":\"code\",\"evaluation_by_length\":["
+      "{\"from\":0,\"below\":1024,\"loss\":2.5,\"sequences\":1,\"tokens\":30},"
+      "{\"from\":4096,\"below\":16384,\"loss\":1.25,\"sequences\":1,\"tokens\":5000}]}");
+}
+
 TEST(MetricsFile, NamesTheRemedyOfItsProgram) {
   const TempFolder folder;
   std::filesystem::create_directory(folder.path() / "metrics.jsonl");

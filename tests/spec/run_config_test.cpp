@@ -31,10 +31,12 @@ constexpr std::string_view kEveryKey = R"(
 prefix = "d/corpus"
 context = 1024
 long_documents = "truncate"
+target_share = 0.25
 step_tokens = 2048
 seed = 3
 [train]
 steps = 7
+loss = "document"
 max_tokens = 9000000000
 max_seconds = 1.5
 dtype = "bf16"
@@ -72,6 +74,7 @@ ranks_per_node = 4
 link_latency_us = 0
 [output]
 dir = "out"
+log = "wandb, tensorboard"
 [checkpoint]
 every = 5
 keep_last = 3
@@ -81,12 +84,17 @@ TEST(RunConfig, EveryKeyIsRead) {
   const RunConfig config = parse_more(kEveryKey);
   RunConfig expected;
   expected.model.config = "/base/m.json";
-  expected.data = {"/base/d/corpus", Tokens(1024), LongDocumentsKind::kTruncate,
-                   Tokens(2048),     false,        3};
+  expected.data = {.prefix = "/base/d/corpus",
+                   .context = Tokens(1024),
+                   .long_documents = LongDocumentsKind::kTruncate,
+                   .target_share = 0.25,
+                   .step_tokens = Tokens(2048),
+                   .seed = 3};
   expected.train = {.steps = 7,
                     .max_tokens = Tokens(9'000'000'000),
                     .max_seconds = 1.5,
                     .dtype = Dtype::kBf16,
+                    .loss = LossKind::kDocument,
                     .seed = INT64_MAX,
                     .learning_rate = 1.0,
                     .min_learning_rate = 0.5,
@@ -109,9 +117,25 @@ TEST(RunConfig, EveryKeyIsRead) {
   expected.hardware->memory_bytes = Bytes(40'000'000'000);
   expected.hardware->ranks_per_node = 4;
   expected.hardware->link_latency_us = 0;
-  expected.output.dir = "/base/out";
+  expected.output = {"/base/out", {"wandb", "tensorboard"}};
   expected.checkpoint = {.every = 5, .keep_last = 3};
   EXPECT_EQ(config, expected);
+}
+
+TEST(RunConfig, ItsTextIsReadAsTheSame) {
+  RunConfig config = parse_more(kEveryKey);
+  const RunConfig again = parse(run_config_to_toml(config));
+  EXPECT_EQ(again, config);
+  // Where no hardware is named, the text names none.
+  EXPECT_FALSE(parse(run_config_to_toml(parse(kModel))).hardware.has_value());
+}
+
+TEST(RunConfig, LogsAreNamesThatAreKnown) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(parse(kModel, {"output.log=wandb"}).output.log, Names{"wandb"});
+  EXPECT_EQ(parse(kModel, {"output.log=wandb,tensorboard , wandb"}).output.log,
+            (Names{"wandb", "tensorboard"}));
+  EXPECT_EQ(parse_more("[output]\nlog = \"wandb\"", {"output.log=\"\""}).output.log, Names{});
 }
 
 TEST(RunConfig, RecomputationIsOneOfItsNamesOrLeftToThePlanner) {
@@ -307,6 +331,10 @@ const Bad kBad[] = {
     {"[train]\nlearning_rate = nan", "learning_rate is nan"},
     {"[train]\nlearning_rate = inf", "learning_rate is inf"},
     {"[train]\nbeta1 = 1.0", "must be a number from 0 to below 1"},
+    {"[output]\nlog = \"mlflow\"",
+     "output.log is \"mlflow\", must be names of tensorboard and wandb, separated by commas"},
+    {"[output]\nlog = \"wandb,\"", "must be names of tensorboard and wandb"},
+    {"[output]\nlog = true", "must be names of tensorboard and wandb"},
     {"[train]\nclip_norm = -0.5", "must be a number of 0 or more"},
     {"[train]\nmax_tokens = -1", "train.max_tokens is -1, must be an integer of 0 or more"},
     {"[train]\nmax_tokens = 1.5", "train.max_tokens is 1.5, must be an integer"},
@@ -369,6 +397,8 @@ const Bad kBad[] = {
     {"[plan]\nrecompute = \"none\"", "; what was \"none\" is \"elementwise\""},
     {"[plan]\nrecompute = false", "plan.recompute is false, must be one of"},
     {"[data]\ncontext = 3000000000", "data.context"},
+    {"[data]\nlong_documents = \"keep\"",
+     "data.long_documents is \"keep\", must be one of \"split\", \"truncate\", \"drop\""},
     {"[model]\nconfig = \"\"", "model.config is \"\", must be a path"},
     {"[model]\nconfig = \"a\\u0000b\"", "must be a path"},
     {"[hardware]\nfile = 3", "hardware.file is 3, must be a path"},
@@ -434,11 +464,14 @@ TEST(RunConfig, TheReferenceTextParsesToTheDefaultsAndNamesEveryKey) {
   expected.output.dir = "/base/runs/default";
   expected.plan.recompute_given = true;  // the reference says it
   EXPECT_EQ(parse(reference), expected);
-  // With the figures of [hardware] and the cap no longer commented out, these are set as well.
+  // With the figures of [hardware], the cap and the sources no longer commented out, these are set
+  // as well.
   std::string all = reference;
   for (std::size_t at = 0; (at = all.find("\n# ", at)) != std::string::npos;) all.erase(at + 1, 2);
   expected.hardware = HardwareSpec{};
   expected.plan.memory_cap = Bytes(12'884'901'888);
+  expected.data.sources = {{"/base/a", 0.3}};
+  expected.evaluation.sources = {{"a", "/base/a"}};
   EXPECT_EQ(parse(all), expected);
 }
 

@@ -50,9 +50,10 @@ def _become(command, variables, log):
 
 
 @contextlib.contextmanager
-def forked_job(folder, *commands):
+def forked_job(folder, *commands, variables=()):
     """A processes.Job of one fork for each command, started as torchrun starts processes but sooner. A
-    command is a script, or -m and a module, and its arguments."""
+    command is a script, or -m and a module, and its arguments. variables: of the environment, beside the
+    usual ones."""
     port = free_port()
     log = folder / f"job-{port}.log"
     log.touch()
@@ -62,7 +63,7 @@ def forked_job(folder, *commands):
             place = dict(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(len(commands)),
                          LOCAL_WORLD_SIZE=str(node_size(len(commands))),
                          MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-            processes.append(_Fork([*map(str, command)], {**environment(), **place}, log))
+            processes.append(_Fork([*map(str, command)], {**environment(), **dict(variables), **place}, log))
         yield Job(processes, log)
     finally:
         for p in processes:

@@ -10,7 +10,7 @@ import torch
 from slimpack import LabelledTokens
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts
-from training_ranks import CONTEXT, DOCUMENTS, HELD_OUT, trainer_of, weights_of
+from training_ranks import CONTEXT, DOCUMENTS, HELD_OUT, die_while_saving, trainer_of, weights_of
 
 
 def labelled(documents, seed):
@@ -23,7 +23,15 @@ def labelled(documents, seed):
     return found
 
 
+def weighted(documents):
+    """The documents with random weights, a third of which are 0."""
+    rng = random.Random(3)
+    return [LabelledTokens(d.tokens, d.labels, [max(0.0, rng.uniform(-1, 2)) for _ in range(len(d))])
+            for d in documents]
+
+
 TRAINED, EVALUATED = labelled(DOCUMENTS, 1), labelled(HELD_OUT, 2)
+TRAINED_BY_WEIGHT, EVALUATED_BY_WEIGHT = weighted(TRAINED), weighted(EVALUATED)
 
 
 def train_on_labels(output, stages, until, options=None):
@@ -35,11 +43,23 @@ def train_on_labels(output, stages, until, options=None):
     return weights_of(trainer)
 
 
-def drawn_first(seed=5):
+def train_on_weights(output, until, options=None, killed=False):
+    """Trains and evaluates on weighted documents whose mean counts. killed: while it saves for the second time."""
+    if killed:
+        die_while_saving("tensors")
+    trainer = trainer_of(output, 2, loss="document", held_out=EVALUATED_BY_WEIGHT, checkpoint_every=2,
+                         **(options or {}))
+    trainer.steps._read_document = lambda document, begin, end: TRAINED_BY_WEIGHT[document][begin:end]
+    with Fp64Casts():
+        trainer.train(until)
+    return weights_of(trainer)
+
+
+def drawn_first(seed=5, trained=TRAINED):
     """The documents of a run's first step."""
     sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=CONTEXT, step_tokens=200, seed=seed)
     columns = sampler.next_step()[:3]
-    return [TRAINED[d][begin:begin + n] for d, begin, n in zip(*columns, strict=True)]
+    return [trained[d][begin:begin + n] for d, begin, n in zip(*columns, strict=True)]
 
 
 def train_where_few_have_targets(output, labels_of):

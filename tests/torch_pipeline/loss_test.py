@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from slimpack.torch.pipeline import cross_entropy, loss
+from slimpack.torch.targets import Targets
 from torch.nn import functional
 
 # A program that compares the kernels, on a GPU or in a process that interprets Triton's kernels.
@@ -22,11 +23,12 @@ for columns in (2, 7, 8192, 10_001):
     logits_TV[0, :columns - 1] = logits_TV[1, 0] = -torch.inf
     targets_T = torch.full((5,), columns - 1, device=device)
     exact_TV = logits_TV.double().requires_grad_()
-    exact_T = torch.nn.functional.cross_entropy(exact_TV, targets_T, reduction="none") / 17
+    scales_T = (torch.arange(5, dtype=torch.float32) / 17).to(device)
+    exact_T = torch.nn.functional.cross_entropy(exact_TV, targets_T, reduction="none") * scales_T.double()
     gradient_TV, = torch.autograd.grad(exact_T.sum(), exact_TV)
     close = dict(rtol=1e-5, atol=1e-6, check_dtype=False)
     for into_TV in (None, torch.empty_like(logits_TV), logits_TV):
-        losses_T = cross_entropy_kernel.run(logits_TV, targets_T, 1 / 17, into_TV)
+        losses_T = cross_entropy_kernel.run(logits_TV, targets_T, scales_T, into_TV)
         torch.testing.assert_close(losses_T, exact_T.detach(), **close)
         if into_TV is not None:
             torch.testing.assert_close(into_TV, gradient_TV, **close)
@@ -45,24 +47,33 @@ def random_rows(dtype):
     return torch.randn(9, 4, dtype=dtype), torch.tensor([3, -100, 0, 10, 5, -100, 5, 7, 1])
 
 
+def weighted(targets_T, weights):
+    """(Targets, by row the weight of its loss) of weights or of None."""
+    weights_T = None if weights is None else torch.tensor(weights, dtype=torch.float64)
+    return Targets(targets_T, weights_T), torch.ones(9) if weights is None else weights_T
+
+
 # The last operation of a head keeps nothing, or its own result, which nobody may write over.
 @pytest.mark.parametrize("ending", [lambda x: x * 2, torch.tanh, lambda x: torch.tanh(x)[:, :]])
 @pytest.mark.parametrize("rows", [1, 4, 100])  # logits in one block and in several
-def test_gradients_are_those_of_autograd(monkeypatch, ending, rows):
+@pytest.mark.parametrize("weights", [None, [0.5, 9.0, 3.0, 1.0, 1e-3, 9.0, 2.0, 1.0, 0.25]])
+def test_gradients_are_those_of_autograd(monkeypatch, ending, rows, weights):
     monkeypatch.setitem(loss.LOGITS_AT_ONCE, "cpu", 11 * rows)
     hidden_TD, targets_T = random_rows(torch.float64)
+    targets, weights_T = weighted(targets_T, weights)
     weight_VD = torch.randn(11, 4, dtype=torch.float64)
     ours, theirs = (weight_VD.clone().requires_grad_() for _ in range(2))
     found, gradient_TD = loss.loss_and_gradient(head_of(lambda x: ending(x @ ours.T)), hidden_TD,
-                                                targets_T, 7)
+                                                targets, 7)
     leaf_TD = hidden_TD.clone().requires_grad_()
-    exact = functional.cross_entropy(ending(leaf_TD @ theirs.T), targets_T, ignore_index=-100,
-                                     reduction="sum") / 7
+    losses_T = functional.cross_entropy(ending(leaf_TD @ theirs.T), targets_T, ignore_index=-100,
+                                        reduction="none")
+    exact = (losses_T * weights_T).sum() / 7
     exact.backward()
     torch.testing.assert_close(found, exact.detach(), rtol=1e-14, atol=0)
     torch.testing.assert_close(gradient_TD, leaf_TD.grad, rtol=1e-12, atol=1e-15)
     torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-12, atol=1e-15)
-    alone = loss.loss_alone(head_of(lambda x: ending(x @ ours.T)), hidden_TD, targets_T, 7)
+    alone = loss.loss_alone(head_of(lambda x: ending(x @ ours.T)), hidden_TD, targets, 7)
     assert alone == found
 
 
@@ -82,7 +93,8 @@ def test_nobody_waits_for_the_device(monkeypatch):
     weight = torch.empty(11, 4, device="meta", requires_grad=True)
     stage = head_of(lambda x: x @ weight.T, "meta")
     hidden_TD, targets_T = random_rows(torch.float32)
-    _, gradient_TD = loss.loss_and_gradient(stage, hidden_TD.to("meta"), targets_T, 7)
+    targets, _ = weighted(targets_T, [2.0] * 9)
+    _, gradient_TD = loss.loss_and_gradient(stage, hidden_TD.to("meta"), targets, 7)
     assert gradient_TD.shape == hidden_TD.shape and weight.grad.shape == weight.shape
 
 

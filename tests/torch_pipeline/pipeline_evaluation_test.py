@@ -93,6 +93,31 @@ def test_the_losses_are_those_of_the_first_and_of_the_last_weights(evaluated):
     assert last["evaluation_loss"] != pytest.approx(first["evaluation_loss"], rel=1e-2)
 
 
+def test_sets_of_several_names_have_a_line_each(evaluated, tmp_path):
+    """Together with the documents of one set, whose loss is then the mean of theirs by targets."""
+    sets = {"short": HELD_OUT[1:2], "others": [*HELD_OUT[:1], *HELD_OUT[2:]]}
+    weights = run(2, train, tmp_path, 2, 4, False, {"held_out": sets, "evaluate_every": 3})
+    lines = training_ranks.evaluations(tmp_path)
+    assert [(line["step"], line["evaluation_name"]) for line in lines] == [
+        (step, name) for step in (0, 3, 4) for name in sets]
+    together = [line["evaluation_loss"] for line in training_ranks.evaluations(evaluated[0])]
+    for short, others, loss in zip(lines[::2], lines[1::2], together, strict=True):
+        assert (short["evaluation_tokens"], others["evaluation_documents"]) == (5, 4)
+        # Sequences of 5 tokens; of 64 + 26, 64 + 64 + 2, 1 and 64: one less of each is a target.
+        expected = (4 * short["evaluation_loss"] + 278 * others["evaluation_loss"]) / 282
+        assert loss == pytest.approx(expected, rel=1e-6)
+    for mine, theirs in zip(weights, evaluated[1], strict=True):
+        assert all((mine[name] == theirs[name]).all() for name in theirs)
+
+
+def test_a_set_is_refused_by_its_name(tmp_path):
+    for held_out, message in (({"a": [[5, 6]], "b": [[5]]}, "held_out['b'] has no target, so there is no loss; give "
+                               "other documents"),
+                              ({"": [[5, 6]]}, "held_out has a set named ''; give texts of one line as names")):
+        (failed, (kind, text, _)), = outcomes(1, train, tmp_path, 1, 1, False, {"held_out": held_out})
+        assert failed and (kind, text) == ("InvalidInput", message)
+
+
 def test_documents_without_a_target_are_refused(tmp_path):
     (failed, (kind, text, _)), = outcomes(1, train, tmp_path, 1, 1, False,
                                           {"held_out": [[5], [], [7]]})

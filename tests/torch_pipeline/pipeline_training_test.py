@@ -16,7 +16,8 @@ from slimpack.torch.pipeline import Checkpoints, Stage, StepSampler
 from training_ranks import train
 
 METRICS = {"step", "loss", "gradient_norm", "learning_rate", "documents", "sequences", "tokens",
-           "longest", "clock", "step_ns", "predicted_step_ns", "tokens_per_second", "bubble",
+           "targets", "padding", "left_out", "longest", "clock", "step_ns", "forward_ns", "backward_ns",
+           "optimizer_ns", "reduction_ns", "waiting_ns", "mfu", "reading_ns", "predicted_step_ns", "tokens_per_second", "bubble",
            "predicted_bubble", "peak_activation_bytes", "predicted_peak_activation_bytes",
            "planning_ns", "planning_wait_ns", "unix_ms"}  # docs/metrics.md
 
@@ -44,6 +45,12 @@ def test_each_step_has_a_line_of_metrics(whole):
     for line in lines:
         assert line.keys() == METRICS
         assert line["tokens"] >= 200 and line["longest"] <= 64
+        # Every token is a target but the first of each sequence.
+        assert line["targets"] == line["tokens"] - line["sequences"]
+        assert (line["padding"], line["left_out"]) == (0, 0) and line["reading_ns"] > 0
+        busy = sum(line[f"{part}_ns"] for part in ("forward", "backward", "optimizer", "reduction"))
+        assert busy / line["step_ns"] == pytest.approx(1 - line["bubble"], abs=1e-6)
+        assert line["mfu"] > 0
         assert 0 < line["bubble"] < 1 and len(line["peak_activation_bytes"]) == 2
     assert lines[-1]["loss"] < lines[0]["loss"]
     assert lines[1]["learning_rate"] < lines[0]["learning_rate"]  # the scheduler moved on

@@ -46,7 +46,7 @@ def read_held_out(document, begin, end):
     return torch.from_numpy(HELD_OUT[document][begin:end])
 
 
-def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, **options):
+def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, loss="token", **options):
     """A Trainer of the model that every rank makes alike."""
     world, rank = dist.get_world_size(), dist.get_rank()
     job = job_of(stages, world // stages)
@@ -54,7 +54,7 @@ def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, **options)
                                    step_tokens=200, seed=5)
     model = model_of(config_of(MODEL, tie_word_embeddings=True), 1, dtype)
     stage = pipeline.Stage.from_model(model, job.stages_for(sampler.peek()), rank % stages)
-    engine = pipeline.Engine(stage, shard_replicas=sharded)
+    engine = pipeline.Engine(stage, loss=loss, shard_replicas=sharded)
     kind = torch.optim.AdamW if dtype == torch.float64 else pipeline.WideAdamW
     optimizer = kind(stage.parameters(), lr=1e-2)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
@@ -114,8 +114,14 @@ def take_slowly(count):
 
 
 def train_and_die(output, where):
-    """Is killed while the second checkpoint is written: rank 1 in its part, or rank 0 before the
-    folder gets its name."""
+    """Is killed while the second checkpoint is written."""
+    die_while_saving(where)
+    return train(output, 2, 4, options={"checkpoint_every": 2})
+
+
+def die_while_saving(where):
+    """Lets the job be killed while the second checkpoint is written: rank 1 in its part, or rank 0
+    before the folder gets its name."""
     saves = []
 
     def dying_save(*arguments, **options):
@@ -127,7 +133,6 @@ def train_and_die(output, where):
             os._exit(9)
 
     real_save, checkpoints.dcp.save = checkpoints.dcp.save, dying_save
-    return train(output, 2, 4, options={"checkpoint_every": 2})
 
 
 def fail_to_plan(output):

@@ -15,6 +15,8 @@ TEST(Metrics, OfTwoStagesAreThoseCountedByHand) {
   for (const RankMetrics& rank : m.ranks) {
     EXPECT_EQ(rank.forward, Nanos(20));
     EXPECT_EQ(rank.backward, Nanos(40));
+    EXPECT_EQ(rank.optimizer, Nanos(10));
+    EXPECT_EQ(rank.reduction, Nanos(0));
     EXPECT_EQ(rank.busy, Nanos(70));
   }
   EXPECT_EQ(m.ranks[0].waiting, Nanos(30));
@@ -38,6 +40,7 @@ TEST(Metrics, ReductionsAreBusyAndWaitsForSendingAreNot) {
   t.spans = {span(0, SpanKind::kReduce, -1, 0, 30), span(0, SpanKind::kWaitSend, 2, 30, 40)};
   const TimelineMetrics m = metrics_of(t);
   EXPECT_EQ(m.ranks[0].busy, Nanos(30));
+  EXPECT_EQ(m.ranks[0].reduction, Nanos(30));
   EXPECT_EQ(m.ranks[0].waiting, Nanos(10));
   EXPECT_DOUBLE_EQ(m.bubble_ratio, 0.25);
 }

@@ -19,8 +19,9 @@ using testing::in_processes;
 using testing::SmallRun;
 
 DocumentStream stream_of(const RunConfig& config) {
-  return {DocumentReader(config.data.prefix, trained_model(config), config.model.config),
-          config.data, SamplerCursor{config.data.seed, 0, 0}};
+  return {DocumentReader({config.data.prefix}, trained_model(config), config.model.config,
+                         config.train.loss),
+          config.data, SamplerCursor{.seed = config.data.seed}};
 }
 
 StepPlanner planner_of(const RunConfig& config, std::function<void()> progress = nullptr) {
@@ -32,7 +33,7 @@ StepPlanner planner_of(const RunConfig& config, std::function<void()> progress =
 
 std::string text_of(const ReadyStep& step) {
   return plan_message(step.planned.plan, step.planned.lowered) + " at " +
-         std::to_string(step.batch.cursor.position);
+         std::to_string(step.batch.cursor.sources.front().position);
 }
 
 /// The outcome of `steps` steps of a run: plans and places in the data, or why there are none.
@@ -143,7 +144,7 @@ TEST(StepPlanner, RefusesAPlanOfAnotherRun) {
   const SequenceLengths lengths{Tokens(40), Tokens(7)};
   const StepPlanner planner = planner_of(small.config({"parallel.pp=2"}));
   const auto refused = [&](const StepPlanner& by, const SequenceLengths& of, const char* why) {
-    const StepPlan plan = by.plan(of, PlannerKind::kSlimpack).plan;
+    const StepPlan plan = by.plan(of, 1, PlannerKind::kSlimpack).plan;
     expect_invalid_input([&] { planner.require_of_this_run(plan, lengths, "the plan of rank 0"); },
                          {"the plan of rank 0", why});
   };
@@ -151,7 +152,7 @@ TEST(StepPlanner, RefusesAPlanOfAnotherRun) {
   refused(planner_of(small.config()), lengths, "other stages");
   refused(planner_of(small.config({"parallel.pp=2", "parallel.dp=2"})), lengths,
           "another number of replicas");
-  EXPECT_NO_THROW(planner.require_of_this_run(planner.plan(lengths, PlannerKind::kSlimpack).plan,
+  EXPECT_NO_THROW(planner.require_of_this_run(planner.plan(lengths, 1, PlannerKind::kSlimpack).plan,
                                               lengths, "the plan of rank 0"));
 }
 

@@ -15,6 +15,7 @@ StepFigures step_of(std::int64_t number, double loss, std::int64_t milliseconds)
   f.documents = 8;
   f.sequences = 9;
   f.tokens = Tokens(36'800);
+  f.targets = 36'791;  // all but the first token of each sequence
   f.step_time = Nanos(milliseconds * 1'000'000);
   f.predicted_time = Nanos(4'300'000'000);
   f.bubble = 0.037;
@@ -37,6 +38,22 @@ TEST(StepLine, HasWhatFits) {
             "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7% (predicted 3.2%)  "
             "peak 200 MiB  36.8 k tok in 8 docs");
   EXPECT_EQ(line(kAnyColumns), line(120));
+}
+
+TEST(StepLine, HasMfuWhereThePeakIsKnownAndTargetsWhereAMaskLeavesSomeOut) {
+  StepFigures f = step_of(2, 5.23391, 4600);
+  f.mfu = 0.412;
+  f.targets = 12'100;
+  const auto line = [&](int columns) {
+    return step_line(f, {0, 20, Nanos(9'600'000'000)}, columns);
+  };
+  EXPECT_EQ(line(80),
+            "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  MFU 41.2%  bubble 3.7%");
+  EXPECT_EQ(line(kAnyColumns),
+            "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  MFU 41.2%  bubble 3.7% "
+            "(predicted 3.2%)  peak 200 MiB  36.8 k tok (12.1 k targets) in 8 docs");
+  f.mfu = 0.0009;  // of a CPU with the figures of a GPU
+  EXPECT_EQ(line(80), "step  2/20  loss 5.2339  1 m 26 s left  8.0 k tok/s  bubble 3.7%");
 }
 
 TEST(StepLine, HasWordsThatAreCounted) {
@@ -130,6 +147,18 @@ TEST(RunSummary, OfAStepThatNeverWaitedForItsPlanHasNoTimesOfNothing) {
             std::string::npos);
   EXPECT_NE(text.find(" in 1 step\n"), std::string::npos);
   EXPECT_EQ(text.find("by turns"), std::string::npos);  // nothing was compared
+}
+
+TEST(RunSummary, HasTheFirstAndTheLastLossOfEachHeldOutSet) {
+  RunSummary summary = two_steps();
+  summary.evaluations = {{0, {.loss = 5, .name = "a"}},
+                         {0, {.loss = 4, .name = "b"}},
+                         {2, {.loss = 3, .name = "a"}},
+                         {2, {.loss = 2, .name = "b"}}};
+  EXPECT_NE(summary_text(summary, 80)
+                .find("\nevaluation loss of a 5.0000 → 3.0000\nevaluation loss of b 4.0000 → "
+                      "2.0000\n\n"),
+            std::string::npos);
 }
 
 TEST(RunSummary, FitsNarrowAndWideTerminals) {

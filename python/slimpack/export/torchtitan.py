@@ -14,7 +14,7 @@ import torch
 
 from slimpack import InvalidInput
 from slimpack.balancing import require_positive
-from slimpack.labelled import IGNORED, LabelledTokens, labels_of, tokens_of
+from slimpack.labelled import IGNORED, LabelledTokens, labels_of, tokens_of, weights_of
 from slimpack.lengths import as_lengths
 from slimpack.torch import SlimPackSampler
 from slimpack.torch.targets import targets_of
@@ -140,6 +140,9 @@ class SlimPackDataLoader:
             found = self.documents.read(document, begin, end)
         else:
             found = self.documents[document][begin:end]
+        if weights_of(found) is not None:
+            raise InvalidInput(f"document {document} has weights, which torchtitan's loss does not take; "
+                               "leave them out and give what is no target the label -100")
         return LabelledTokens(*(torch.from_numpy(np.array(part, dtype=np.int64))
                                 for part in (tokens_of(found), labels_of(found))))
 

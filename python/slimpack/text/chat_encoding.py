@@ -61,23 +61,31 @@ class ChatEncoder(Encoder):
     def encode(self, batch):
         lengths, tokens, masks, found, characters = [], [], [], Findings(), 0
         for conversation in conversations_of(batch, self.field):
-            text, spans = self.targets_of(conversation)
-            stored, mask = self.encoded(conversation.place, text, spans, found)
+            text, stored, mask = self.encode_one(conversation, found)
             characters += len(text)
-            # The first token of a document is never predicted.
-            if not mask[1:].any():
-                found.add(Findings(empty=1, first_empty=f"{conversation.place} ({why_without_targets(conversation)})"))
+            if stored is None:
                 continue
-            if not text[:spans[-1][1]].rstrip().endswith(self.special):
-                found.add(Findings(endless=1, first_endless=conversation.place))
-            if lost := self.losses.of(text):
-                found.add(Findings(lost_characters=lost, lossy=1, first_lossy=conversation.place))
             lengths.append(len(stored))
             tokens.append(stored.tobytes())
             masks.append(mask)
         return EncodedBatch(
             np.array(lengths, "<i4").tobytes(), b"".join(tokens), len(lengths), characters, found, batch.end,
             batch.read, b"".join(mask.tobytes() for mask in masks), sum(int(mask[1:].sum()) for mask in masks))
+
+    def encode_one(self, conversation, found):
+        """(text, its tokens as they are stored, for each 1 if it is a target, else 0); None in place of both where
+        no token is a target. found: Findings, to which others are added."""
+        text, spans = self.targets_of(conversation)
+        stored, mask = self.encoded(conversation.place, text, spans, found)
+        # The first token of a document is never predicted.
+        if not mask[1:].any():
+            found.add(Findings(empty=1, first_empty=f"{conversation.place} ({why_without_targets(conversation)})"))
+            return text, None, None
+        if not text[:spans[-1][1]].rstrip().endswith(self.special):
+            found.add(Findings(endless=1, first_endless=conversation.place))
+        if lost := self.losses.of(text):
+            found.add(Findings(lost_characters=lost, lossy=1, first_lossy=conversation.place))
+        return text, stored, mask
 
     def targets_of(self, conversation):
         """The text of a conversation, and the spans of its targets."""

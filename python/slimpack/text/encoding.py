@@ -81,18 +81,22 @@ class Encoder:
             else:
                 found.add(Findings(empty=1, first_empty=place))
         lengths, tokens = [], []
-        for place, text, ids in zip(places, texts, self.ids(places, texts)):
-            if lost := self.losses.of(text):
-                found.add(Findings(lost_characters=lost, lossy=1, first_lossy=place))
-            if not ids:
-                found.add(Findings(empty=1, first_empty=place))
-                continue
-            stored = self.stored(place, self.ended(ids, text, found))
+        for stored in self.encode_texts(places, texts, found):
             lengths.append(len(stored))
             tokens.append(stored.tobytes())
         return EncodedBatch(
             np.array(lengths, "<i4").tobytes(), b"".join(tokens), len(lengths),
             sum(len(text.encode()) for text in texts), found, batch.end, batch.read)
+
+    def encode_texts(self, places, texts, found):
+        """The tokens of each text that has some, as they are stored. found: Findings, to which others are added."""
+        for place, text, ids in zip(places, texts, self.ids(places, texts)):
+            if lost := self.losses.of(text):
+                found.add(Findings(lost_characters=lost, lossy=1, first_lossy=place))
+            if ids:
+                yield self.stored(place, self.ended(ids, text, found))
+            else:
+                found.add(Findings(empty=1, first_empty=place))
 
     def ended(self, ids, text, found):
         """The ids with one end of the document. A text that ends with it, and with white space behind it

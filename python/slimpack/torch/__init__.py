@@ -7,9 +7,10 @@ from slimpack.torch.collator import PackedCollator
 from slimpack.torch.loader import PackedDataLoader
 from slimpack.torch.sampler import SlimPackSampler
 
-__all__ = ["PackedCollator", "PackedDataLoader", "SlimPackSampler", "check", "profile"]
-# Import transformers, which the others do not need.
-_LATER = {"check": "slimpack.torch.pipeline.checking", "profile": "slimpack.torch.profiling"}
+__all__ = ["PackedCollator", "PackedDataLoader", "SlimPackSampler", "check", "from_dataset", "profile"]
+# Import transformers or datasets, which the others do not need.
+_LATER = {"check": "slimpack.torch.pipeline.checking", "from_dataset": "slimpack.torch.dataset_source",
+          "profile": "slimpack.torch.profiling"}
 
 
 def __getattr__(name):

@@ -9,9 +9,9 @@ import torch
 
 from slimpack import InvalidInput, _planner
 from slimpack.balancing import costs_of, require_positive, require_under_cap
-from slimpack.lengths import as_lengths
 from slimpack.numbers import INT64, UINT64, whole
 from slimpack.torch.epoch import StepRules, cut, with_total
+from slimpack.torch.mixture import Mixture
 from slimpack.torch.sampler_state import Rest, read_state, state_of
 
 _AHEAD = ("a loader with workers or of accelerate draws batches ahead, the sampler cannot tell which ones the "
@@ -73,7 +73,13 @@ class _Batch(list):
 class SlimPackSampler(torch.utils.data.Sampler):
     """A batch sampler: gives this rank lists of document indices, one for each micro-batch.
 
-    lengths: tokens of every document of the dataset.
+    lengths: tokens of every document of the dataset; with weights or epochs a list of such lengths, one
+        for each source. Documents of a source are then counted on from those of the sources before it,
+        as in torch's ConcatDataset.
+    weights: the share of each source in the tokens of an epoch, which has as many tokens as all sources
+        together.
+    epochs: instead of weights: how often each source comes in an epoch. 1.5 = each of its documents once,
+        and half of them once more, the other half in the next epoch.
     max_tokens: no micro-batch holds more. A longer document is refused; split such documents first.
     ranks, rank: of the data-parallel group; by default those of torch.distributed.
     step_tokens: a step takes the next documents until they hold so many tokens, on all ranks together.
@@ -96,8 +102,10 @@ class SlimPackSampler(torch.utils.data.Sampler):
     """
 
     def __init__(self, lengths, max_tokens, *, ranks=None, rank=None, step_tokens=None,
-                 micro_batches=None, cost=None, shuffle=True, seed=0):
-        self.lengths = as_lengths(lengths)
+                 micro_batches=None, cost=None, shuffle=True, seed=0, weights=None, epochs=None):
+        self.shuffle, self.seed = bool(shuffle), whole("seed", seed, 0, UINT64)
+        self.mixture = Mixture.of(lengths, weights, epochs, self.seed)
+        self.lengths = self.mixture.lengths
         self.ranks, self.rank = ranks_and_rank(ranks, rank)
         if (step_tokens is None) == (micro_batches is None):
             raise InvalidInput("give one of step_tokens and micro_batches, not both and not none")
@@ -105,7 +113,6 @@ class SlimPackSampler(torch.utils.data.Sampler):
         for name in ("max_tokens", "step_tokens", "micro_batches"):
             require_positive(name, getattr(self.rules, name))
         self.costs = costs_of(self.lengths, cost)
-        self.shuffle, self.seed = bool(shuffle), whole("seed", seed, 0, UINT64)
         require_under_cap(self.lengths, max_tokens, "max_tokens", "document")
         self.place = Place(self._whole(0))  # behind the last batch that was handed out
         self._sent = []  # not empty: batches of this iteration went to other processes
@@ -129,10 +136,11 @@ class SlimPackSampler(torch.utils.data.Sampler):
         raise InvalidInput(_SHARDED)
 
     def order(self, epoch):
-        """All documents in the order of an epoch."""
+        """All documents of an epoch in their order."""
+        drawn = self.mixture.drawn(epoch)
         if not self.shuffle:
-            return np.arange(self.lengths.size)
-        return np.random.default_rng([self.seed, epoch]).permutation(self.lengths.size)
+            return drawn
+        return drawn[np.random.default_rng([self.seed, epoch]).permutation(drawn.size)]
 
     def set_epoch(self, epoch):
         """Begins another epoch. In the sampler's own epoch it changes nothing, so a loaded place stays."""
@@ -157,7 +165,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
 
     def __len__(self):
         """Micro-batches of this rank in the next iteration."""
-        return sum(one.micro_batches for one in self.begin().of_pass.rest.cuts)
+        return _micro_batches(self.begin().of_pass.rest.cuts)
 
     def steps(self):
         """The Steps of the next iteration. Does not move the sampler on."""
@@ -186,7 +194,7 @@ class SlimPackSampler(torch.utils.data.Sampler):
     def load_state_dict(self, state):
         """Goes on where any rank's state was saved. Raises InvalidInput for one of other documents."""
         read = read_state(self, state)
-        left = read.cuts or len(read.pending) or read.consumed < self.lengths.size
+        left = read.cuts or len(read.pending) or read.consumed < self.mixture.count
         epoch, planned = read.epoch, functools.partial(self._resumed, read)
         if not left:  # only micro-batches without documents, which other ranks do not need
             epoch, planned = read.epoch + 1, functools.partial(self._planned, read.epoch + 1)
@@ -198,19 +206,24 @@ class SlimPackSampler(torch.utils.data.Sampler):
 
     @functools.cached_property
     def _first(self):
-        """The Cuts of epoch 0, whose number of micro-batches all epochs have."""
-        return cut(self.lengths, self.order(0), self.rules)
+        """(Cuts in the epoch's order, Cuts) of epoch 0, whose number of micro-batches all epochs have: that of
+        the epoch with the most tokens, where so many can be filled."""
+        cuts, heaviest = cut(self.lengths, self.order(0), self.rules), self.mixture.heaviest()
+        if heaviest == 0:
+            return len(cuts), cuts
+        most = cut(self.lengths, self.order(heaviest), self.rules)
+        total = max(_micro_batches(cuts), _micro_batches(most))
+        return with_total(cuts, self.lengths, self.rules, total) or (len(cuts), cuts)
 
     def _planned(self, epoch):
         """The Rest of an epoch that has not begun."""
-        stream = self.order(epoch)
-        if epoch == 0 or not self.shuffle:
-            return Rest(self._first, stream=stream)
-        total = sum(one.micro_batches for one in self._first)
-        found = with_total(cut(self.lengths, stream, self.rules), self.lengths, self.rules, total)
+        stream, (ordered, cuts) = self.order(epoch), self._first
+        if epoch == 0 or not (self.shuffle or self.mixture.varies):
+            return Rest(cuts, ordered=ordered, stream=stream)
+        found = with_total(cut(self.lengths, stream, self.rules), self.lengths, self.rules, _micro_batches(cuts))
         if found is None:
-            order = np.random.default_rng([self.seed, epoch]).permutation(len(self._first))
-            found = 0, [self._first[step] for step in order]
+            order = np.random.default_rng([self.seed, epoch]).permutation(len(cuts))
+            found = 0, [cuts[step] for step in order]
         return Rest(found[1], ordered=found[0], stream=stream)
 
     def _resumed(self, read):
@@ -234,6 +247,10 @@ class SlimPackSampler(torch.utils.data.Sampler):
                                        self.rules.max_tokens)
         return Step(documents, [[documents[np.asarray(batch, dtype=np.int64)] for batch in of_rank]
                                 for of_rank in found])
+
+
+def _micro_batches(cuts):
+    return sum(one.micro_batches for one in cuts)
 
 
 def ranks_and_rank(ranks, rank):

@@ -52,7 +52,7 @@ def state_of(sampler, at, begun):
         cuts = [Cut(_documents(begun), len(begun[0])), *cuts]
     done = sum(one.micro_batches for one in rest.cuts[:at.steps]) + at.micro_batches
     return {"version": VERSION, **_identity(sampler), "epoch": at.of_pass.epoch,
-            "consumed": int(sampler.lengths.size) - ordered, "pending": _plain(pending),
+            "consumed": sampler.mixture.count - ordered, "pending": _plain(pending),
             "steps": [_plain(one.documents) for one in cuts],
             "step_micro_batches": [one.micro_batches for one in cuts],
             "begun": [[_plain(batch) for batch in of_rank] for of_rank in begun or []],
@@ -68,12 +68,12 @@ def read_state(sampler, state):
                            "that wrote it, or begin the epoch again")
     identity = _identity(sampler)
     for name in (*identity, *_PLACE):
-        if name not in state:
+        if name not in state and name != "epochs":  # which older versions did not write
             raise InvalidInput(f"the sampler's state has no entry {name!r}; give what state_dict returned")
     for name, here in identity.items():
-        if state[name] != here:
-            raise InvalidInput(f"the sampler's state is of {name} {state[name]}, here it is {here}; go on "
-                               "with the same dataset, seed and shuffle")
+        if state.get(name, [1.0]) != here:
+            raise InvalidInput(f"the sampler's state is of {name} {state.get(name)}, here it is {here}; go on "
+                               "with the same dataset, seed, shuffle, weights and epochs")
     cuts = [Cut(_array(documents), micro_batches) for documents, micro_batches
             in zip(state["steps"], state["step_micro_batches"], strict=True)]
     pending, begun, left = _array(state["pending"]), None, None
@@ -88,7 +88,7 @@ def read_state(sampler, state):
 def _identity(sampler):
     """The values that a state and its sampler must agree on."""
     return {"documents": int(sampler.lengths.size), "tokens": int(sampler.lengths.sum()),
-            "seed": sampler.seed, "shuffle": sampler.shuffle}
+            "seed": sampler.seed, "shuffle": sampler.shuffle, "epochs": list(sampler.mixture.epochs)}
 
 
 def _documents(of_rank):

@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/mm.h>
@@ -60,44 +61,52 @@ void embed_backward(Parameter& embedding_VH, const at::Tensor& tokens_T, const a
                       all_TH.mul_(own.own_T.to(gradient.scalar_type()).unsqueeze(1)));
 }
 
-BlockLogits::BlockLogits(at::Tensor rounded_TV, at::Tensor targets_T, std::int64_t from)
-    : compute_type_(rounded_TV.scalar_type()),
-      fused_(fused::takes_rows(rounded_TV)),
-      logits_TV_(std::move(rounded_TV)),
-      targets_T_(std::move(targets_T)),
+HeadTargets HeadTargets::narrow(std::int64_t row, std::int64_t count) const {
+  const auto part = [&](const at::Tensor& all) {
+    return all.defined() ? all.narrow(0, row, count) : at::Tensor();
+  };
+  return {part(rows_P), part(targets_P), part(weights_P1), step_weight};
+}
+
+BlockLogits::BlockLogits(at::Tensor rounded_PV, HeadTargets targets, std::int64_t from)
+    : compute_type_(rounded_PV.scalar_type()),
+      fused_(fused::takes_rows(rounded_PV)),
+      logits_PV_(std::move(rounded_PV)),
+      targets_(std::move(targets)),
       from_(from) {
-  const auto type = accumulate_type(logits_TV_);
-  if (!fused_) {
-    logits_TV_ = logits_TV_.to(type);
-    const at::Tensor shifted_T1 = targets_T_.sub(from).unsqueeze(1);
-    columns_T1_ = shifted_T1.clamp(0, logits_TV_.size(1) - 1);
-    here_T1_ = columns_T1_.eq(shifted_T1).to(type);
-  }
-  valid_T1_ = targets_T_.ne(kNoTarget).to(type).unsqueeze(1);
+  if (fused_) return;
+  const auto type = accumulate_type(logits_PV_);
+  logits_PV_ = logits_PV_.to(type);
+  const at::Tensor shifted_P1 = targets_.targets_P.sub(from).unsqueeze(1);
+  columns_P1_ = shifted_P1.clamp(0, logits_PV_.size(1) - 1);
+  here_P1_ = columns_P1_.eq(shifted_P1).to(type);
 }
 
 fused::TargetLogits BlockLogits::own() const {
-  if (fused_) return fused::cross_entropy(logits_TV_, targets_T_, from_);
-  at::Tensor lse_T1 = at::logsumexp(logits_TV_, {1}, /*keepdim=*/true);
-  return {std::move(lse_T1), at::gather(logits_TV_, 1, columns_T1_).mul_(here_T1_)};
+  if (fused_) return fused::cross_entropy(logits_PV_, targets_.targets_P, from_);
+  at::Tensor lse_P1 = at::logsumexp(logits_PV_, {1}, /*keepdim=*/true);
+  return {std::move(lse_P1), at::gather(logits_PV_, 1, columns_P1_).mul_(here_P1_)};
 }
 
 at::Tensor BlockLogits::loss(const fused::TargetLogits& all) const {
-  return at::sub(all.lse_T1, all.target_T1).mul_(valid_T1_).sum(at::kDouble);
+  at::Tensor loss_P1 = at::sub(all.lse_T1, all.target_T1);
+  if (targets_.weights_P1.defined()) loss_P1.mul_(targets_.weights_P1);
+  return loss_P1.sum(at::kDouble);
 }
 
-at::Tensor BlockLogits::take_gradient(const at::Tensor& lse_T1, std::int64_t step_targets) {
-  const at::Tensor weight_T1 =
-      valid_T1_.div(static_cast<double>(std::max<std::int64_t>(step_targets, 1)));
-  at::Tensor logits_TV = std::exchange(logits_TV_, at::Tensor());
+at::Tensor BlockLogits::take_gradient(const at::Tensor& lse_P1) {
+  const double share = 1 / targets_.step_weight;
+  const at::Tensor weight_P1 =
+      targets_.weights_P1.defined() ? targets_.weights_P1.mul(share) : at::full_like(lse_P1, share);
+  at::Tensor logits_PV = std::exchange(logits_PV_, at::Tensor());
   if (fused_) {
-    fused::cross_entropy_backward(logits_TV, targets_T_, from_, lse_T1, weight_T1);
-    return logits_TV;
+    fused::cross_entropy_backward(logits_PV, targets_.targets_P, from_, lse_P1, weight_P1);
+    return logits_PV;
   }
-  logits_TV.sub_(lse_T1).exp_();
-  logits_TV.scatter_add_(1, columns_T1_, here_T1_.neg());
-  logits_TV.mul_(weight_T1);
-  return logits_TV.to(compute_type_);
+  logits_PV.sub_(lse_P1).exp_();
+  logits_PV.scatter_add_(1, columns_P1_, here_P1_.neg());
+  logits_PV.mul_(weight_P1);
+  return logits_PV.to(compute_type_);
 }
 
 std::int64_t logit_block(std::int64_t vocab_size, const at::Tensor& x_TH) {
@@ -108,26 +117,58 @@ std::int64_t logit_block(std::int64_t vocab_size, const at::Tensor& x_TH) {
 
 namespace {
 
+/// Calls `work` with the first row and the number of rows of each block.
+template <class Work>
+void in_blocks(std::int64_t rows, std::int64_t block, Work work) {
+  for (std::int64_t row = 0; row < rows; row += block) work(row, std::min(block, rows - row));
+}
+
+/// Moves the rows with a target to the front, and returns the rows there. A row never moves back,
+/// so a block overwrites none that a later block takes.
+at::Tensor to_front(const at::Tensor& rows_TH, const HeadTargets& targets, std::int64_t block) {
+  if (targets.rows_P.defined())
+    in_blocks(targets.count(), block, [&](std::int64_t row, std::int64_t count) {
+      rows_TH.narrow(0, row, count)
+          .copy_(rows_TH.index_select(0, targets.rows_P.narrow(0, row, count)));
+    });
+  return rows_TH.narrow(0, 0, targets.count());
+}
+
+/// Moves the rows at the front back to their places. All other rows become 0. The last block moves
+/// first, so it overwrites none that has not moved.
+void from_front(const at::Tensor& rows_TH, const HeadTargets& targets, std::int64_t block) {
+  if (!targets.rows_P.defined()) return;
+  const std::int64_t count = targets.count();
+  rows_TH.narrow(0, count, rows_TH.size(0) - count).zero_();
+  for (std::int64_t end = count; end > 0; end -= std::min(block, end)) {
+    const std::int64_t rows = std::min(block, end);
+    const at::Tensor front_PH = rows_TH.narrow(0, end - rows, rows);
+    const at::Tensor moved_PH = front_PH.clone();
+    front_PH.zero_();
+    rows_TH.index_copy_(0, targets.rows_P.narrow(0, end - rows, rows), moved_PH);
+  }
+}
+
 /// A block of rows on its way from logits to the loss's gradient.
 struct BlockLoss {
   BlockLogits logits;
-  at::Tensor lse_T1;  ///< over all columns
+  at::Tensor lse_P1;  ///< over all columns
 };
 
 /// Adds the rows' loss to `sum`. `group` as for head_loss().
-BlockLoss block_loss(const at::Tensor& y_TH, const Parameter& head_VH, const at::Tensor& targets_T,
+BlockLoss block_loss(const at::Tensor& y_PH, const Parameter& head_VH, const HeadTargets& targets,
                      Collective* group, at::Tensor& sum) {
   const Parameter no_bias;
   const std::int64_t from = group == nullptr ? 0 : head_VH.parts.front().piece.from;
-  BlockLogits logits(linear(y_TH, head_VH, no_bias), targets_T, from);
+  BlockLogits logits(linear(y_PH, head_VH, no_bias), targets, from);
   fused::TargetLogits all = logits.own();
   if (group != nullptr) {
     // Each rank has these numbers of its own columns. The ranks gather them and combine them to
     // those of all columns.
-    const at::Tensor all_TR2 =
+    const at::Tensor all_PR2 =
         at::stack(group->gathering().all_gather(at::cat({all.lse_T1, all.target_T1}, 1)), 1);
-    all.lse_T1 = at::logsumexp(all_TR2.select(2, 0), {1}, /*keepdim=*/true);
-    all.target_T1 = all_TR2.select(2, 1).sum(1, /*keepdim=*/true);
+    all.lse_T1 = at::logsumexp(all_PR2.select(2, 0), {1}, /*keepdim=*/true);
+    all.target_T1 = all_PR2.select(2, 1).sum(1, /*keepdim=*/true);
   }
   sum.add_(logits.loss(all));
   return {std::move(logits), std::move(all.lse_T1)};
@@ -135,67 +176,64 @@ BlockLoss block_loss(const at::Tensor& y_TH, const Parameter& head_VH, const at:
 
 /// The gradient of the rows' logits. Adds the head's gradient, and the rows' loss to `sum`. `group`
 /// as for head_loss().
-at::Tensor logits_backward(const at::Tensor& y_TH, Parameter& head_VH, const at::Tensor& targets_T,
-                           std::int64_t step_targets, Collective* group, at::Tensor& sum) {
+at::Tensor logits_backward(const at::Tensor& y_PH, Parameter& head_VH, const HeadTargets& targets,
+                           Collective* group, at::Tensor& sum) {
   Parameter no_bias;
-  BlockLoss loss = block_loss(y_TH, head_VH, targets_T, group, sum);
-  at::Tensor dlogits_TV = loss.logits.take_gradient(loss.lse_T1, step_targets);
-  accumulate_linear_gradient(dlogits_TV, y_TH, head_VH, no_bias);
-  return dlogits_TV;
+  BlockLoss loss = block_loss(y_PH, head_VH, targets, group, sum);
+  at::Tensor dlogits_PV = loss.logits.take_gradient(loss.lse_P1);
+  accumulate_linear_gradient(dlogits_PV, y_PH, head_VH, no_bias);
+  return dlogits_PV;
 }
 
-/// Rows of a block: input, its gradient, which is written, and targets.
+/// Rows of a block, which have a target each: input, and its gradient, which is written.
 struct BlockRows {
-  at::Tensor x_TH, dx_TH, targets_T;
+  at::Tensor x_PH, dx_PH;
+  HeadTargets targets;
 };
 
 void block_backward(const Decoder& shape, Parameter& norm_H, Parameter& head_VH,
-                    const BlockRows& rows, std::int64_t step_targets, at::Tensor& sum) {
-  const Normalized norm = rms_normalize(rows.x_TH, shape.rms_norm_eps);
-  const at::Tensor y_TH = at::mul(norm.n, norm_H.value);
-  const at::Tensor dlogits_TV =
-      logits_backward(y_TH, head_VH, rows.targets_T, step_targets, nullptr, sum);
-  rows.dx_TH.copy_(
-      rms_norm_backward(linear_input_gradient(dlogits_TV, head_VH), rows.x_TH, norm, norm_H));
+                    const BlockRows& rows, at::Tensor& sum) {
+  const Normalized norm = rms_normalize(rows.x_PH, shape.rms_norm_eps);
+  const at::Tensor y_PH = at::mul(norm.n, norm_H.value);
+  const at::Tensor dlogits_PV = logits_backward(y_PH, head_VH, rows.targets, nullptr, sum);
+  rows.dx_PH.copy_(
+      rms_norm_backward(linear_input_gradient(dlogits_PV, head_VH), rows.x_PH, norm, norm_H));
 }
 
 /// Replaces block_backward where a kernel computes the norm's backward in place.
 void fused_block(const Decoder& shape, Parameter& norm_H, Parameter& head_VH, BlockRows rows,
-                 std::int64_t step_targets, at::Tensor& sum) {
+                 at::Tensor& sum) {
   {
-    const at::Tensor y_TH = rms_norm(rows.x_TH, norm_H, shape.rms_norm_eps);
-    const at::Tensor dlogits_TV =
-        logits_backward(y_TH, head_VH, rows.targets_T, step_targets, nullptr, sum);
-    at::mm_out(rows.dx_TH, dlogits_TV, head_VH.value);
+    const at::Tensor y_PH = rms_norm(rows.x_PH, norm_H, shape.rms_norm_eps);
+    const at::Tensor dlogits_PV = logits_backward(y_PH, head_VH, rows.targets, nullptr, sum);
+    at::mm_out(rows.dx_PH, dlogits_PV, head_VH.value);
   }
-  fused::rms_norm_backward(rows.dx_TH, {rows.x_TH, norm_H.value, {}, shape.rms_norm_eps}, {},
+  fused::rms_norm_backward(rows.dx_PH, {rows.x_PH, norm_H.value, {}, shape.rms_norm_eps}, {},
                            norm_H.gradient);
 }
 
 }  // namespace
 
 HeadResult head_backward(const Decoder& shape, Parameter& norm_H, Parameter& head_VH,
-                         const at::Tensor& x_TH, const at::Tensor& targets_T,
-                         std::int64_t step_targets) {
+                         at::Tensor x_TH, const HeadTargets& targets) {
   HeadResult result{at::empty_like(x_TH), at::zeros({}, x_TH.options().dtype(at::kDouble))};
-  const std::int64_t rows = x_TH.size(0);
   const std::int64_t block = logit_block(shape.vocab_size, x_TH);
-  for (std::int64_t row = 0; row < rows; row += block) {
-    const std::int64_t count = std::min(block, rows - row);
-    const at::Tensor x = x_TH.narrow(0, row, count), dx = result.dx_TH.narrow(0, row, count);
-    const at::Tensor targets = targets_T.narrow(0, row, count);
-    if (fused::takes_norm(x, norm_H.value))
-      fused_block(shape, norm_H, head_VH, {x, dx, targets}, step_targets, result.loss_sum);
+  const at::Tensor x_PH = to_front(x_TH, targets, block);
+  in_blocks(targets.count(), block, [&](std::int64_t row, std::int64_t count) {
+    const BlockRows rows{x_PH.narrow(0, row, count), result.dx_TH.narrow(0, row, count),
+                         targets.narrow(row, count)};
+    if (fused::takes_norm(rows.x_PH, norm_H.value))
+      fused_block(shape, norm_H, head_VH, rows, result.loss_sum);
     else
-      block_backward(shape, norm_H, head_VH, {x, dx, targets}, step_targets, result.loss_sum);
-  }
+      block_backward(shape, norm_H, head_VH, rows, result.loss_sum);
+  });
+  from_front(result.dx_TH, targets, block);
   return result;
 }
 
 HeadResult parallel_head_backward(const Decoder& shape, Parameter& norm_H, Parameter& head_VH,
-                                  const at::Tensor& x_TH, const at::Tensor& targets_T,
-                                  std::int64_t step_targets, const TensorRows& rows,
-                                  Collective& group) {
+                                  const at::Tensor& x_TH, const HeadTargets& targets,
+                                  const TensorRows& rows, Collective& group) {
   const bool has_rows = norm_H.defined();
   const bool joint = has_rows && fused::takes_norm(x_TH, norm_H.value);
   Normalized norm;
@@ -205,13 +243,14 @@ HeadResult parallel_head_backward(const Decoder& shape, Parameter& norm_H, Param
                                             : at::mul(norm.n, norm_H.value));
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
   const std::int64_t block = logit_block(shape.vocab_size, x_TH);
-  for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
-    const std::int64_t count = std::min(block, y_TH.size(0) - row);
-    const at::Tensor y = y_TH.narrow(0, row, count);
-    const at::Tensor dlogits_TV =
-        logits_backward(y, head_VH, targets_T.narrow(0, row, count), step_targets, &group, sum);
-    y.copy_(linear_input_gradient(dlogits_TV, head_VH));  // nobody reads these rows again
-  }
+  const at::Tensor y_PH = to_front(y_TH, targets, block);
+  in_blocks(targets.count(), block, [&](std::int64_t row, std::int64_t count) {
+    const at::Tensor y = y_PH.narrow(0, row, count);
+    const at::Tensor dlogits_PV =
+        logits_backward(y, head_VH, targets.narrow(row, count), &group, sum);
+    y.copy_(linear_input_gradient(dlogits_PV, head_VH));  // nobody reads these rows again
+  });
+  from_front(y_TH, targets, block);
   y_TH = rows.scattered(y_TH);
   if (joint) {
     fused::rms_norm_backward(y_TH, {x_TH, norm_H.value, {}, shape.rms_norm_eps}, {},
@@ -222,17 +261,17 @@ HeadResult parallel_head_backward(const Decoder& shape, Parameter& norm_H, Param
 }
 
 at::Tensor head_loss(const Decoder& shape, const Parameter& norm_H, const Parameter& head_VH,
-                     const at::Tensor& x_TH, const at::Tensor& targets_T, const TensorRows& rows,
+                     const at::Tensor& x_TH, const HeadTargets& targets, const TensorRows& rows,
                      Collective* group) {
   const at::Tensor y_TH =
       rows.gathered(norm_H.defined() ? rms_norm(x_TH, norm_H, shape.rms_norm_eps) : x_TH);
   at::Tensor sum = at::zeros({}, x_TH.options().dtype(at::kDouble));
   const std::int64_t block = logit_block(shape.vocab_size, x_TH);
-  for (std::int64_t row = 0; row < y_TH.size(0); row += block) {
-    const std::int64_t count = std::min(block, y_TH.size(0) - row);
-    static_cast<void>(block_loss(y_TH.narrow(0, row, count), head_VH,
-                                 targets_T.narrow(0, row, count), group, sum));
-  }
+  const at::Tensor y_PH = to_front(y_TH, targets, block);
+  in_blocks(targets.count(), block, [&](std::int64_t row, std::int64_t count) {
+    static_cast<void>(
+        block_loss(y_PH.narrow(0, row, count), head_VH, targets.narrow(row, count), group, sum));
+  });
   return sum;
 }
 

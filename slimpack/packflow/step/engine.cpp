@@ -248,7 +248,7 @@ StepResult Engine::run(const StepPlan& plan, std::span<const LoweredSchedule> sc
     AllRanks all = gathered(own, rank.communicator.world());
     if (rank.rank != ranks_.front()) return;
     step.gradient_norm = own.gradient_norm;
-    step.loss = tokens.targets > 0 ? own.loss_sum / static_cast<double>(tokens.targets) : 0.0;
+    step.loss = tokens.targets > 0 ? own.loss_sum / tokens.weight : 0.0;
     step.update = all.update;
     step.timeline = std::move(all.timeline);
   });

@@ -82,7 +82,7 @@ struct OptimizerUpdate {
 struct RankStep;  // rank_step.h
 
 struct StepResult {
-  double loss = 0;           ///< mean over the step's targets; 0 when it has none
+  double loss = 0;           ///< mean over the step's targets by their weights; 0 when it has none
   double gradient_norm = 0;  ///< before clipping
   UpdateOutcome update = UpdateOutcome::kNone;  ///< the same in all processes
   Timeline timeline;  ///< measured, by the engine's clock; empty where rank 0 does not run
@@ -110,9 +110,9 @@ class Engine {
                                const std::optional<OptimizerUpdate>& update,
                                std::optional<ClockKind> clock = std::nullopt);
 
-  /// Σ loss over the targets of `tokens`, those of the plan's documents. Runs only the forward
-  /// actions of the schedules and keeps nothing for backward. Parameters, gradients and optimizer
-  /// stay as they are. REQUIRES and throws as run().
+  /// Σ weight · loss over the targets of `tokens`, those of the plan's documents. Runs only the
+  /// forward actions of the schedules and keeps nothing for backward. Parameters, gradients and
+  /// optimizer stay as they are. REQUIRES and throws as run().
   [[nodiscard]] double evaluate(const StepPlan& plan, std::span<const LoweredSchedule> schedules,
                                 const StepTokens& tokens);
 

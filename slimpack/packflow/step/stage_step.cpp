@@ -118,7 +118,7 @@ at::Tensor StageStep::evaluate(PackId id, at::Tensor x_TH) {
     keep_head_inputs(id, std::move(x_TH));
     return {};
   }
-  add_loss(head_loss(shape_, parameters_.final_norm_H, parameters_.head(), x_TH, inputs.targets_T,
+  add_loss(head_loss(shape_, parameters_.final_norm_H, parameters_.head(), x_TH, *inputs.targets,
                      rows, tensor()));
   return {};
 }
@@ -166,13 +166,13 @@ at::Tensor StageStep::run_backward(PackId id, at::Tensor dy_TH, const AttentionE
 }
 
 HeadResult StageStep::run_head(PackId backward, const TensorRows& rows) {
-  const at::Tensor& targets_T = inputs_.backward(backward).targets_T;
+  const HeadTargets& targets = *inputs_.backward(backward).targets;
   const at::Tensor x_TH = head_inputs(backward);
   HeadResult result =
-      rows.alone() ? head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
-                                   targets_T, inputs_.targets())
-                   : parallel_head_backward(shape_, parameters_.final_norm_H, parameters_.head(),
-                                            x_TH, targets_T, inputs_.targets(), rows, *tensor());
+      rows.alone()
+          ? head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH, targets)
+          : parallel_head_backward(shape_, parameters_.final_norm_H, parameters_.head(), x_TH,
+                                   targets, rows, *tensor());
   release_head_inputs(backward);
   return result;
 }

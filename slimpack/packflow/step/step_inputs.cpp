@@ -2,14 +2,17 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/nonzero.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "slimpack/base/error.h"
 #include "slimpack/packflow/device/tensor.h"
-#include "slimpack/packflow/kernels/vocabulary.h"
 #include "slimpack/plan/row_share.h"
 
 namespace slimpack {
@@ -26,11 +29,12 @@ void require_in_vocabulary(const std::vector<std::int64_t>& tokens, std::int64_t
 
 /// A row predicts the token after it, if that is a target.
 SequenceTensors tensors_of(const SequenceTokens& sequence) {
-  const auto& [tokens, targets] = sequence;
+  const auto& [tokens, targets, weights] = sequence;
   SLIMPACK_CHECK(tokens.size() == targets.size() && (targets.empty() || targets.front() == 0),
                  "{} tokens, {} entries of targets", tokens.size(), targets.size());
   const auto length = static_cast<std::int64_t>(tokens.size());
-  SequenceTensors rows{at::empty({length}, at::kLong), at::full({length}, kNoTarget, at::kLong)};
+  SequenceTensors rows{
+      at::empty({length}, at::kLong), at::full({length}, kNoTarget, at::kLong), {}};
   std::ranges::copy(tokens, rows.tokens_L.mutable_data_ptr<std::int64_t>());
   auto* const targets_L = rows.targets_L.mutable_data_ptr<std::int64_t>();
   for (std::size_t i = 1; i < tokens.size(); ++i)
@@ -38,31 +42,72 @@ SequenceTensors tensors_of(const SequenceTokens& sequence) {
   return rows;
 }
 
-at::Tensor rows_of(const StepTokens& tokens, at::Tensor SequenceTensors::*tensor_L,
-                   const PackShare& share) {
+/// Weights of the targets, by token. Empty = 1 each.
+std::vector<double> target_weights(const SequenceTokens& sequence, LossKind kind) {
+  std::vector<double> weights = sequence.weights;
+  SLIMPACK_CHECK(weights.empty() || weights.size() == sequence.tokens.size(),
+                 "{} tokens, {} weights", sequence.tokens.size(), weights.size());
+  if (kind == LossKind::kToken && weights.empty()) return {};
+  weights.resize(sequence.tokens.size(), 1);
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (sequence.targets[i] == 0) continue;
+    if (!std::isfinite(weights[i]) || weights[i] <= 0)
+      invalid_input(
+          "the weight of token {} is {}, a target's is a number above 0; leave the token out of "
+          "the "
+          "targets if the loss should not count it",
+          i, weights[i]);
+    sum += weights[i];
+  }
+  if (kind == LossKind::kDocument)
+    for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
+/// Sets the rows' weights, and returns their sum.
+double set_weights(SequenceTensors& rows, const SequenceTokens& sequence, LossKind kind) {
+  const std::int64_t targets = count_of(sequence.targets);
+  if (targets == 0) return 0;
+  const std::vector<double> weights = target_weights(sequence, kind);
+  if (weights.empty()) return static_cast<double>(targets);
+  rows.weights_L = at::zeros({rows.targets_L.size(0)}, at::kDouble);
+  auto* const weights_L = rows.weights_L.mutable_data_ptr<double>();
+  double sum = 0;
+  for (std::size_t i = 1; i < weights.size(); ++i)
+    if (sequence.targets[i] != 0) sum += weights_L[i - 1] = weights[i];
+  return kind == LossKind::kDocument ? 1 : sum;
+}
+
+/// `read` gives a tensor by row of a sequence.
+template <class Read>
+at::Tensor rows_of(const StepTokens& tokens, const PackShare& share, at::ScalarType type,
+                   Read read) {
   std::vector<at::Tensor> parts;
   for (std::size_t i = 0; i < share.pack().slices.size(); ++i) {
     const Slice& s = share.pack().slices[i];
     const RowShare own = share.of(i);
     const std::int64_t rows = own.rows(s).count();
     if (rows == 0) continue;
-    const at::Tensor& of_sequence_L = tokens.by_sequence.at(s.sequence.index()).*tensor_L;
+    const at::Tensor of_sequence_L = read(tokens.by_sequence.at(s.sequence.index()));
     const std::int64_t begin = own.first(s).count();
     const std::int64_t end = std::min(begin + rows * own.replicas, of_sequence_L.size(0));
     parts.push_back(of_sequence_L.slice(0, begin, end, own.replicas));
   }
-  if (parts.empty()) parts.push_back(at::empty({0}, at::kLong));
+  if (parts.empty()) parts.push_back(at::empty({0}, type));
   return joined_rows(parts);
 }
 
 }  // namespace
 
-StepTokens make_step_tokens(std::span<const SequenceTokens> sequences, std::int64_t vocab_size) {
+StepTokens make_step_tokens(std::span<const SequenceTokens> sequences, std::int64_t vocab_size,
+                            LossKind kind) {
   StepTokens result;
   for (const SequenceTokens& sequence : sequences) {
     require_in_vocabulary(sequence.tokens, vocab_size);
-    result.by_sequence.push_back(tensors_of(sequence));
+    SequenceTensors& rows = result.by_sequence.emplace_back(tensors_of(sequence));
     result.targets += count_of(sequence.targets);
+    result.weight += set_weights(rows, sequence, kind);
   }
   return result;
 }
@@ -75,11 +120,27 @@ StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequen
 }
 
 at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share) {
-  return rows_of(tokens, &SequenceTensors::tokens_L, share);
+  return rows_of(tokens, share, at::kLong,
+                 [](const SequenceTensors& rows) { return rows.tokens_L; });
 }
 
-at::Tensor targets_of(const StepTokens& tokens, const PackShare& share) {
-  return rows_of(tokens, &SequenceTensors::targets_L, share);
+HeadTargets targets_of(const StepTokens& tokens, const PackShare& share, const at::Tensor& like) {
+  const at::Tensor targets_T =
+      rows_of(tokens, share, at::kLong, [](const SequenceTensors& rows) { return rows.targets_L; });
+  HeadTargets targets{.targets_P = targets_T, .step_weight = tokens.weight};
+  const at::Tensor rows_P = at::nonzero(targets_T.ne(kNoTarget)).flatten();
+  if (rows_P.size(0) < targets_T.size(0)) {
+    targets.rows_P = rows_P;
+    targets.targets_P = targets_T.index_select(0, rows_P);
+  }
+  const auto weighted = [](const SequenceTensors& rows) { return rows.weights_L.defined(); };
+  if (std::ranges::none_of(tokens.by_sequence, weighted)) return targets;
+  const at::Tensor weights_T =
+      rows_of(tokens, share, at::kDouble, [&](const SequenceTensors& rows) {
+        return weighted(rows) ? rows.weights_L : at::ones({rows.targets_L.size(0)}, at::kDouble);
+      });
+  targets.weights_P1 = weights_T.index_select(0, rows_P).to(accumulate_type(like)).unsqueeze(1);
+  return targets;
 }
 
 namespace {
@@ -101,10 +162,10 @@ PackInputs inputs_of(const InputReader& reader, const MicroPack& pack, const Ste
   const std::optional<std::size_t> alone =
       gives ? std::optional(exchanged_slice(pack)) : std::nullopt;
   PackInputs inputs{
-      pack, {}, {}, pack_runs(held.in_attention(), reader.like, reader.attention, alone),
-      {},   {}, {}, {}};
+      pack, {}, std::nullopt, pack_runs(held.in_attention(), reader.like, reader.attention, alone),
+      {},   {}, {},           {}};
   if (reader.embeds) inputs.tokens_T = tokens_of(tokens, held);
-  if (reader.heads) inputs.targets_T = targets_of(tokens, held);
+  if (reader.heads) inputs.targets = targets_of(tokens, held, reader.like);
   if (holder.tensor > 1)
     inputs.by_tensor_rank.emplace(rows_by_tensor_rank(pack, holder.replica, holder.tensor));
   if (reader.spread_over > 0) add_spread_rows(reader, inputs);
@@ -138,8 +199,10 @@ std::vector<at::Tensor*> PackInputs::tensors() {
   const auto add = [&](const auto& tensors) {
     std::ranges::copy(tensors, std::back_inserter(all));
   };
-  for (at::Tensor* tensor : {&tokens_T, &targets_T})
-    if (tensor->defined()) all.push_back(tensor);
+  if (tokens_T.defined()) all.push_back(&tokens_T);
+  if (targets)
+    for (at::Tensor* tensor : {&targets->rows_P, &targets->targets_P, &targets->weights_P1})
+      if (tensor->defined()) all.push_back(tensor);
   for (PackRun& run : runs)
     if (run.sequences) add(run.sequences->tensors());
   for (std::optional<MemberRows>* rows : {&by_tensor_rank, &at_first, &at_last})
@@ -148,8 +211,7 @@ std::vector<at::Tensor*> PackInputs::tensors() {
   return all;
 }
 
-StepInputs::StepInputs(const InputReader& reader, const PackPlan& packs, const StepTokens& tokens)
-    : targets_(tokens.targets) {
+StepInputs::StepInputs(const InputReader& reader, const PackPlan& packs, const StepTokens& tokens) {
   const auto add = [&](const std::vector<MicroPack>& of_pass, bool forward,
                        std::vector<PackInputs>& all) {
     for (std::size_t p = 0; p < of_pass.size(); ++p) {

@@ -11,6 +11,7 @@
 
 #include "slimpack/data/sequences.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
+#include "slimpack/packflow/kernels/vocabulary.h"
 #include "slimpack/packflow/layer/attention_rows.h"
 #include "slimpack/packflow/ranks/rank_grid.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
@@ -19,31 +20,42 @@
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/row_share.h"
 #include "slimpack/spec/decoder.h"
+#include "slimpack/spec/run_config.h"
 
 namespace slimpack {
 
-/// A sequence by row, int64.
+/// Target of a row without one: a token that the loss does not count, or the last of a sequence.
+inline constexpr std::int64_t kNoTarget = -1;
+
+/// A sequence by row.
 struct SequenceTensors {
-  at::Tensor tokens_L;
+  at::Tensor tokens_L;   ///< int64
   at::Tensor targets_L;  ///< the token that the row predicts for the loss; kNoTarget = none
+  at::Tensor weights_L;  ///< of the targets, fp64, above 0; undefined = 1 each
 };
 
-/// The sequences of a step by SequenceId, and the number of their targets.
+/// The sequences of a step by SequenceId, and their targets. The loss is divided by `weight`.
 struct StepTokens {
   std::vector<SequenceTensors> by_sequence;
   std::int64_t targets = 0;
+  double weight = 0;  ///< Σ weights of the targets; 0 = there is none
 };
 
-/// Throws InvalidInput for a token outside the vocabulary.
+/// `kind` kDocument: a target's weight is its share of the weights of its sequence, so that
+/// `weight` is the number of sequences that have a target. Throws InvalidInput for a token outside
+/// the vocabulary, and for a target's weight that is no finite number above 0.
 [[nodiscard]] StepTokens make_step_tokens(std::span<const SequenceTokens> sequences,
-                                          std::int64_t vocab_size);
+                                          std::int64_t vocab_size,
+                                          LossKind kind = LossKind::kToken);
 /// All tokens are targets (all_targets).
 [[nodiscard]] StepTokens make_step_tokens(const std::vector<std::vector<std::int64_t>>& sequences,
                                           std::int64_t vocab_size);
 
-/// tokens_L and targets_L of the rows of this share.
+/// tokens_L of the rows of this share.
 [[nodiscard]] at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share);
-[[nodiscard]] at::Tensor targets_of(const StepTokens& tokens, const PackShare& share);
+/// The rows of this share that have a target. `like`: of the compute type.
+[[nodiscard]] HeadTargets targets_of(const StepTokens& tokens, const PackShare& share,
+                                     const at::Tensor& like);
 
 /// The rank that reads the inputs: its place, and which inputs it needs.
 struct InputReader {
@@ -67,7 +79,7 @@ struct InputReader {
 struct PackInputs {
   const MicroPack& pack;
   at::Tensor tokens_T;                       ///< undefined on a rank that does not embed
-  at::Tensor targets_T;                      ///< undefined on a rank without logits
+  std::optional<HeadTargets> targets;        ///< unless the rank has no logits
   std::vector<PackRun> runs;                 ///< of attention
   std::optional<MemberRows> by_tensor_rank;  ///< unless the rank is alone
   /// Where the vocabulary is spread: the rows by pipeline rank, at the first and at the last stage.
@@ -85,12 +97,9 @@ class StepInputs {
 
   [[nodiscard]] const PackInputs& forward(PackId pack) const { return forward_.at(pack.index()); }
   [[nodiscard]] const PackInputs& backward(PackId pack) const { return backward_.at(pack.index()); }
-  /// The step's targets, on all ranks.
-  [[nodiscard]] std::int64_t targets() const { return targets_; }
 
  private:
   std::vector<PackInputs> forward_, backward_;  ///< by PackId
-  std::int64_t targets_;
 };
 
 }  // namespace slimpack

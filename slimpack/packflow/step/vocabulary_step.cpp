@@ -34,9 +34,9 @@ void VocabularyStep::embed(PackId forward) {
 
 at::Tensor VocabularyStep::head(PackId backward, at::Tensor x_TH) {
   const PackInputs& inputs = inputs_.backward(backward);
-  HeadResult result = parallel_head_backward(
-      shape_, stages_.back().final_norm_H, head_matrix(), or_no_rows(std::move(x_TH)),
-      inputs.targets_T, inputs_.targets(), rows_of(inputs, inputs.at_last), group_);
+  HeadResult result = parallel_head_backward(shape_, stages_.back().final_norm_H, head_matrix(),
+                                             or_no_rows(std::move(x_TH)), *inputs.targets,
+                                             rows_of(inputs, inputs.at_last), group_);
   if (last()) head_gradients_.emplace(backward, std::move(result.dx_TH));
   return result.loss_sum;
 }
@@ -44,7 +44,7 @@ at::Tensor VocabularyStep::head(PackId backward, at::Tensor x_TH) {
 at::Tensor VocabularyStep::head_loss(PackId backward, at::Tensor x_TH) {
   const PackInputs& inputs = inputs_.backward(backward);
   return slimpack::head_loss(shape_, stages_.back().final_norm_H, head_matrix(),
-                             or_no_rows(std::move(x_TH)), inputs.targets_T,
+                             or_no_rows(std::move(x_TH)), *inputs.targets,
                              rows_of(inputs, inputs.at_last), &group_);
 }
 

@@ -140,8 +140,14 @@ function curveCharts(curve) {
     return steps.map((step) => known.get(step) ?? null);
   };
   const loss = [{ label: "loss", values: at(curve.step, curve.loss), stroke: "accent" }];
-  if (curve.evaluated_step.length > 0)
-    loss.push({ label: "held-out loss", values: at(curve.evaluated_step, curve.evaluation_loss), stroke: "second", dots: true });
+  const colours = ["second", "text", "soft", "cap"];
+  for (const [i, name] of [...new Set(curve.evaluation_name)].entries()) {
+    const ofSet = (values) => values.filter((_, line) => curve.evaluation_name[line] === name);
+    loss.push({
+      label: name === "" ? "held-out loss" : `held-out loss of ${name}`,
+      values: at(ofSet(curve.evaluated_step), ofSet(curve.evaluation_loss)), stroke: colours[i % colours.length], dots: true,
+    });
+  }
   const predicted = curve.tokens_per_second.map((speed, i) => (speed * curve.step_ns[i]) / Math.max(curve.predicted_ns[i], 1));
   return [
     curveChart("Loss by step", steps, loss, (v) => v.toFixed(3)),

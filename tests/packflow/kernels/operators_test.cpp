@@ -207,10 +207,28 @@ TEST(Linear, WidensBf16OperandsThatAreViews) {
   EXPECT_LT(relative_error(weight.gradient, exact_gradient(dy, x)), 1e-6);
 }
 
+/// A row's target is −1 where it has none.
+constexpr std::int64_t kNone = -1;
+
 struct HeadCase {
   Decoder shape;
   Parameter norm_H, head_VH;
   at::Tensor x_TH, targets_T;
+  std::vector<double> weights = {};  ///< by row; empty = 1 each
+
+  [[nodiscard]] HeadTargets targets(double step_weight) const {
+    HeadTargets targets{.step_weight = step_weight};
+    targets.rows_P = at::nonzero(targets_T.ne(kNone)).flatten();
+    targets.targets_P = targets_T.index_select(0, targets.rows_P);
+    if (!weights.empty())
+      targets.weights_P1 =
+          at::tensor(weights, at::kDouble).index_select(0, targets.rows_P).unsqueeze(1);
+    return targets;
+  }
+  /// The result of the head, which x_TH outlives.
+  [[nodiscard]] HeadResult run(double step_weight) {
+    return head_backward(shape, norm_H, head_VH, x_TH.clone(), targets(step_weight));
+  }
 };
 
 HeadCase head_case(Rng& rng, std::int64_t rows, std::int64_t hidden, std::int64_t vocab) {
@@ -227,7 +245,7 @@ HeadCase head_case(Rng& rng, std::int64_t rows, std::int64_t hidden, std::int64_
   return c;
 }
 
-/// Σ −log softmax(head · norm(x))[target] over the rows that have a target, by definition.
+/// Σ −weight · log softmax(head · norm(x))[target] over the rows that have a target, by definition.
 double naive_loss(const HeadCase& c) {
   const auto x_TH = c.x_TH.accessor<double, 2>();
   const auto norm_H = c.norm_H.value.accessor<double, 1>();
@@ -236,7 +254,7 @@ double naive_loss(const HeadCase& c) {
   const auto width = static_cast<std::int64_t>(x_TH.size(1));
   double loss = 0;
   for (std::int64_t t = 0; t < x_TH.size(0); ++t) {
-    if (targets_T[t] == kNoTarget) continue;
+    if (targets_T[t] == kNone) continue;
     double squares = 0;
     for (std::int64_t h = 0; h < width; ++h) squares += x_TH[t][h] * x_TH[t][h];
     const double rms = std::sqrt(squares / static_cast<double>(width) + c.shape.rms_norm_eps);
@@ -248,16 +266,18 @@ double naive_loss(const HeadCase& c) {
     };
     double total = 0;
     for (std::int64_t v = 0; v < c.shape.vocab_size; ++v) total += std::exp(logit(v));
-    loss += std::log(total) - logit(targets_T[t]);
+    const double weight = c.weights.empty() ? 1 : c.weights[static_cast<std::size_t>(t)];
+    loss += weight * (std::log(total) - logit(targets_T[t]));
   }
   return loss;
 }
 
 TEST(Head, LossAndGradientsFollowFromTheDefinition) {
   Rng rng(6);
-  HeadCase c = head_case(rng, 4, 3, 7);
-  c.targets_T[2] = kNoTarget;
-  const HeadResult r = head_backward(c.shape, c.norm_H, c.head_VH, c.x_TH, c.targets_T, 10);
+  HeadCase c = head_case(rng, 6, 3, 7);
+  c.targets_T[0] = c.targets_T[3] = c.targets_T[4] = kNone;
+  c.weights = {9, 0.5, 2, 9, 9, 1.25};
+  const HeadResult r = c.run(10);
   EXPECT_NEAR(r.loss_sum.item<double>(), naive_loss(c), 1e-13);
   const auto mean = [&] { return naive_loss(c) / 10; };
   EXPECT_LT(relative_error(r.dx_TH, numerical_gradient(c.x_TH, mean)), kDerivative);
@@ -270,10 +290,10 @@ TEST(Head, LossAndGradientsFollowFromTheDefinition) {
 TEST(Head, LossAloneFollowsFromTheDefinition) {
   Rng rng(9);
   HeadCase c = head_case(rng, 150, 4, 20000);  // three blocks, as below
-  c.targets_T[2] = kNoTarget;
+  c.targets_T[2] = kNone;
   const TensorRows alone;
   const at::Tensor loss =
-      head_loss(c.shape, c.norm_H, c.head_VH, c.x_TH, c.targets_T, alone, nullptr);
+      head_loss(c.shape, c.norm_H, c.head_VH, c.x_TH, c.targets(1), alone, nullptr);
   const double expected = naive_loss(c);
   EXPECT_NEAR(loss.item<double>(), expected, 1e-13 * expected);
 }
@@ -281,8 +301,8 @@ TEST(Head, LossAloneFollowsFromTheDefinition) {
 TEST(Head, RowsWithoutATargetLeaveNoTrace) {
   Rng rng(7);
   HeadCase c = head_case(rng, 3, 4, 5);
-  c.targets_T.fill_(kNoTarget);
-  const HeadResult r = head_backward(c.shape, c.norm_H, c.head_VH, c.x_TH, c.targets_T, 0);
+  c.targets_T.fill_(kNone);
+  const HeadResult r = c.run(1);
   EXPECT_EQ(r.loss_sum.item<double>(), 0);
   for (const at::Tensor& gradient : {r.dx_TH, c.norm_H.gradient, c.head_VH.gradient})
     EXPECT_TRUE(gradient.eq(0).all().item<bool>());
@@ -291,18 +311,19 @@ TEST(Head, RowsWithoutATargetLeaveNoTrace) {
 TEST(Head, SeveralBlocksOfRowsEqualOneBlockEach) {
   Rng rng(8);
   HeadCase c = head_case(rng, 150, 4, 20000);
-  // 2^20 / 20,000 = 52, at least 64: blocks 64, 64, 22
+  // 2^20 / 20,000 = 52, at least 64; 100 rows have a target: blocks 64, 36
   ASSERT_EQ(head_block(c.shape.vocab_size, DeviceKind::kCpu), Tokens(64));
   HeadCase apart = c;
   apart.norm_H.gradient = at::zeros_like(c.norm_H.gradient);
   apart.head_VH.gradient = at::zeros_like(c.head_VH.gradient);
-  const HeadResult r = head_backward(c.shape, c.norm_H, c.head_VH, c.x_TH, c.targets_T, 150);
+  for (std::int64_t row = 0; row < 150; row += 2 + row % 3) c.targets_T[row] = kNone;
+  const HeadResult r = c.run(150);
   double loss = 0;
   std::vector<at::Tensor> dx;
   for (const auto& [begin, rows] : {std::pair(0, 50), std::pair(50, 50), std::pair(100, 50)}) {
-    const HeadResult part =
-        head_backward(c.shape, apart.norm_H, apart.head_VH, c.x_TH.narrow(0, begin, rows),
-                      c.targets_T.narrow(0, begin, rows), 150);
+    apart.x_TH = c.x_TH.narrow(0, begin, rows);
+    apart.targets_T = c.targets_T.narrow(0, begin, rows);
+    const HeadResult part = apart.run(150);
     loss += part.loss_sum.item<double>();
     dx.push_back(part.dx_TH);
   }
@@ -322,8 +343,9 @@ TEST(Head, LargeLogitsDoNotOverflow) {
   c.norm_H.gradient = at::zeros({1}, at::kDouble);
   c.head_VH.value = at::tensor({1000.0, 0.0}, at::kDouble).view({2, 1});
   c.head_VH.gradient = at::zeros({2, 1}, at::kDouble);
-  const HeadResult r = head_backward(c.shape, c.norm_H, c.head_VH, at::ones({1, 1}, at::kDouble),
-                                     at::ones({1}, at::kLong), 1);
+  c.x_TH = at::ones({1, 1}, at::kDouble);
+  c.targets_T = at::ones({1}, at::kLong);
+  const HeadResult r = c.run(1);
   EXPECT_EQ(r.loss_sum.item<double>(), 1000);
   EXPECT_EQ(c.head_VH.gradient[0].item<double>(), 1);
   EXPECT_EQ(c.head_VH.gradient[1].item<double>(), -1);

@@ -50,15 +50,20 @@ SequenceLengths lengths_of(const std::vector<std::vector<std::int64_t>>& sequenc
   return lengths;
 }
 
-/// All tokens are targets, or those that the step's masks say.
+/// All tokens are targets, or those that the step's masks say, with the step's weights.
 StepTokens tokens_of(const JsonFields& step,
                      const std::vector<std::vector<std::int64_t>>& sequences,
                      std::int64_t vocab_size) {
   if (!step.has("masks")) return make_step_tokens(sequences, vocab_size);
   const auto masks = step.array("masks").get<std::vector<TargetMask>>();
+  std::vector<std::vector<double>> weights(sequences.size());
+  if (step.has("target_weights"))
+    weights = step.array("target_weights").get<std::vector<std::vector<double>>>();
   std::vector<SequenceTokens> masked;
-  for (std::size_t s = 0; s < sequences.size(); ++s) masked.push_back({sequences[s], masks.at(s)});
-  return make_step_tokens(masked, vocab_size);
+  for (std::size_t s = 0; s < sequences.size(); ++s)
+    masked.push_back({sequences[s], masks.at(s), weights.at(s)});
+  const bool by_document = step.has("loss") && step.text("loss") == "document";
+  return make_step_tokens(masked, vocab_size, by_document ? LossKind::kDocument : LossKind::kToken);
 }
 
 StepPlan make_plan(const JsonFields& step, const Costs& cost, const SequenceLengths& lengths) {
@@ -234,8 +239,8 @@ void run_driven_step(const std::filesystem::path& file, JobProcess* process) {
   // Leaves the gradients, weights and moments that are compared below as they are.
   const double evaluated = engine.evaluate(plan, lowered, tokens);
   NamedTensors out;
-  out["evaluated_loss"] = at::full(
-      {}, evaluated / static_cast<double>(std::max<std::int64_t>(tokens.targets, 1)), at::kDouble);
+  out["evaluated_loss"] =
+      at::full({}, tokens.targets > 0 ? evaluated / tokens.weight : 0, at::kDouble);
   for (auto& [name, tensor] : named_gradients(engine)) out["gradient/" + name] = tensor;
   out["exchanges"] = at::full({}, exchanges, at::kLong);
   out["loss"] = at::full({}, result.loss, at::kDouble);

@@ -206,6 +206,16 @@ TEST(Engine, RefusesToExchangeAttentionWhereRanksAreNotConnected) {
                        {"exchanges attention", "parallel.exchange_context is false"});
 }
 
+TEST(StepTokens, WeightsOfTargetsAreFiniteAndAboveZero) {
+  const auto weighted = [](double weight) {
+    const SequenceTokens sequence{{0, 1, 2}, {0, 1, 1}, {7, weight, 0.5}};
+    return make_step_tokens(std::vector{sequence}, 5);
+  };
+  EXPECT_EQ(weighted(2).weight, 2.5);  // the first token is no target
+  for (const double wrong : {0.0, -1.0, std::nan(""), HUGE_VAL})
+    expect_invalid_input([&] { static_cast<void>(weighted(wrong)); }, {"the weight of token 1 is"});
+}
+
 TEST(StepTokens, CountTheTargetsAndRefuseUnknownTokens) {
   EXPECT_EQ(make_step_tokens({{0, 1, 2}, {3}, {}, {4, 4}}, 5).targets, 3);
   expect_invalid_input(

@@ -81,15 +81,20 @@ def use_fp64_casts(model):
     return model
 
 
-def masked_loss_and_backward(model, sequences, masks):
-    """loss_and_backward where the targets are those that the masks say: all other labels are -100."""
-    labels = [torch.tensor([t if counts else -100 for t, counts in zip(s, mask, strict=True)])
-              for s, mask in zip(sequences, masks, strict=True)]
-    targets = sum(int((of_one[1:] != -100).sum()) for of_one in labels)
+def weighted_loss_and_backward(model, sequences, weights, mean="token"):
+    """The mean of next-token losses by the weights of their tokens, 0 = no target; accumulates gradients.
+
+    mean: "token" = over all targets, "document" = over sequences with a target of their means.
+    """
+    weights = [torch.tensor(of_one, dtype=torch.float64)[1:] for of_one in weights]
+    if mean == "document":
+        weights = [of_one / of_one.sum() if of_one.any() else of_one for of_one in weights]
+    all_together = sum(float(of_one.sum()) for of_one in weights)
     total = 0.0
-    for tokens, of_one in zip(sequences, labels, strict=True):
-        logits = model(input_ids=torch.tensor([tokens])).logits[0]
-        loss = nn.functional.cross_entropy(logits[:-1], of_one[1:], ignore_index=-100, reduction="sum") / targets
+    for tokens, of_one in zip(sequences, weights, strict=True):
+        ids = torch.tensor(tokens)
+        losses = nn.functional.cross_entropy(model(input_ids=ids[None]).logits[0, :-1], ids[1:], reduction="none")
+        loss = (losses * of_one).sum() / all_together
         loss.backward()
         total += loss.item()
     return total

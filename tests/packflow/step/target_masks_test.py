@@ -1,5 +1,6 @@
-"""Gradients of steps in which not all tokens are targets equal those of Hugging Face with labels of -100,
-however documents are cut, on pipeline stages, replicas, tensor-parallel ranks and a spread vocabulary."""
+"""Gradients of steps in which tokens are no targets, count more or less, or count by document equal those
+of Hugging Face, however documents are cut, on pipeline stages, replicas, tensor-parallel ranks and a spread
+vocabulary."""
 
 import random
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from driver import run_driver
 from gradients_test import GRIDS, assert_same_gradients, random_case, random_grid, with_stages_per_rank, with_zones
-from hugging_face import make_model, masked_loss_and_backward, use_fp64_casts
+from hugging_face import make_model, use_fp64_casts, weighted_loss_and_backward
 
 
 def random_masks(seed, sequences):
@@ -22,13 +23,38 @@ def random_masks(seed, sequences):
     return masks
 
 
+def random_weights(seed, masks):
+    """By token; 0 = no target."""
+    r = random.Random(seed)
+    return [[counts * r.choice([0.01, 0.5, 1, 3.25]) for counts in mask] for mask in masks]
+
+
 def assert_masked_gradients_equal_autograd(case, seed, tmp_path):
     family, sizes, sequences, plan = case
     masks = random_masks(seed, sequences)
+    mean = ["token", "document"][seed % 2]
+    weighted = seed % 4 > 1
+    weights = random_weights(seed, masks) if weighted else masks
     model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
-    loss = masked_loss_and_backward(model, sequences, masks)
-    out = run_driver(tmp_path, model, sequences, dict(plan, masks=masks), "fp64")
+    loss = weighted_loss_and_backward(model, sequences, weights, mean)
+    step = dict(plan, masks=masks, loss=mean, **({"target_weights": weights} if weighted else {}))
+    out = run_driver(tmp_path, model, sequences, step, "fp64")
     assert_same_gradients(out, model, loss, 1e-9)
+
+
+def test_a_weight_of_another_token_is_noticed(tmp_path):
+    family, sizes, sequences, plan = random_case(0)
+    masks = random_masks(0, sequences)
+    weights = random_weights(0, masks)
+    longest = max(range(len(sequences)), key=lambda s: len(sequences[s]))
+    first, second = [t for t, counts in enumerate(masks[longest]) if counts][:2]
+    weights[longest][first], weights[longest][second] = 1, 2
+    model = use_fp64_casts(make_model(family, 0, torch.float64, **sizes))
+    loss = weighted_loss_and_backward(model, sequences, weights)
+    weights[longest][first], weights[longest][second] = 2, 1
+    out = run_driver(tmp_path, model, sequences, dict(plan, masks=masks, target_weights=weights), "fp64")
+    with pytest.raises(AssertionError):
+        assert_same_gradients(out, model, loss, 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20))

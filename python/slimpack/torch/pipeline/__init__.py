@@ -22,10 +22,10 @@ from slimpack.torch.pipeline.failure import RanksFailed, RunFailed
 from slimpack.torch.pipeline.launch import launch
 from slimpack.torch.pipeline.local import LocalEngine
 from slimpack.torch.pipeline.stage import Stage
-from slimpack.torch.pipeline.steps import PlannedStep, PlannedSteps, StepSampler
+from slimpack.torch.pipeline.steps import PlannedStep, PlannedSteps, StepSampler, read_from
 from slimpack.torch.pipeline.trainer import Trainer
 from slimpack.torch.pipeline.wide_adamw import WideAdamW
 
 __all__ = ["Checkpoints", "Engine", "LocalEngine", "PlannedStep", "PlannedSteps", "RanksFailed",
            "RunFailed", "Stage", "StepResult", "StepSampler", "Trainer", "WideAdamW",
-           "compile_layers", "launch"]
+           "compile_layers", "launch", "read_from"]

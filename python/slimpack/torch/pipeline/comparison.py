@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from slimpack.labelled import IGNORED, tokens_of
-from slimpack.torch.targets import count_of, targets_of
+from slimpack.torch.targets import weighted_targets_of
 
 _FLOOR = 1e-5  # of the model's largest gradient: some gradients are 0 but for rounding
 
@@ -54,17 +54,21 @@ def _wide(value):
 
 
 def plain_step(model, documents):
-    """Adds the gradients of a step's mean loss over its targets to a whole model's parameters.
-    documents: tensors of token ids, or LabelledTokens of tensors. Returns the loss."""
-    targets_of_all = [targets_of(document) for document in documents]
-    count = max(sum(map(count_of, targets_of_all)), 1)
+    """Adds the gradients of a step's loss, the mean over its targets by their weights, to a whole
+    model's parameters. documents: tensors of token ids, or LabelledTokens of tensors. Returns the
+    loss."""
+    targets_of_all = [weighted_targets_of(document) for document in documents]
+    divisor = sum(targets.weight for targets in targets_of_all) or 1.0
     loss = 0.0
     for document, targets in zip(documents, targets_of_all, strict=True):
         logits_TV = model(input_ids=tokens_of(document)[None], use_cache=False).logits[0]
         if logits_TV.dtype != torch.float64:
             logits_TV = logits_TV.float()
-        summed = functional.cross_entropy(logits_TV, targets, ignore_index=IGNORED,
-                                          reduction="sum") / count
+        losses_T = functional.cross_entropy(logits_TV, targets.labels_T, ignore_index=IGNORED,
+                                            reduction="none")
+        if targets.weights_T is not None:
+            losses_T = losses_T * targets.weights_T.to(losses_T)
+        summed = losses_T.sum() / divisor
         summed.backward()
         loss += summed.item()
     return loss

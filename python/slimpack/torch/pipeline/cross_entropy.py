@@ -11,28 +11,36 @@ from torch.nn import functional
 _WIDE_AT_ONCE = 1 << 26
 
 
-def loss_and_gradient_of(logits_TV, targets_T, divisor, gradient_TV):
-    """The summed cross-entropy / divisor (fp64, on the device). Its gradient is written to
-    gradient_TV, which may be logits_TV; None = the loss alone.
+def loss_and_gradient_of(logits_TV, targets_T, divisor, gradient_TV, weights_T=None):
+    """The sum of weight · cross-entropy / divisor (fp64, on the device). Its gradient is written to
+    gradient_TV, which may be logits_TV; None = the loss alone. weights_T: fp64; None = 1 each.
 
     Computes in fp32, in fp64 for logits in that.
     """
     if _takes_kernel(logits_TV):
         from slimpack.torch.pipeline.cross_entropy_kernel import run  # needs triton
 
-        return run(logits_TV, targets_T, 1 / divisor, gradient_TV).sum(dtype=torch.float64)
+        if weights_T is None:
+            weights_T = torch.ones(len(logits_TV), dtype=torch.float64, device=logits_TV.device)
+        losses_T = run(logits_TV, targets_T, (weights_T / divisor).float(), gradient_TV)
+        return losses_T.sum(dtype=torch.float64)
     rows = max(1, _WIDE_AT_ONCE // logits_TV.shape[1])
     pieces = [slice(i, i + rows) for i in range(0, len(logits_TV), rows)]
     return sum(_by_autograd(logits_TV[piece], targets_T[piece], divisor,
-                            None if gradient_TV is None else gradient_TV[piece])
+                            None if gradient_TV is None else gradient_TV[piece],
+                            None if weights_T is None else weights_T[piece])
                for piece in pieces)
 
 
-def _by_autograd(logits_TV, targets_T, divisor, gradient_TV):
+def _by_autograd(logits_TV, targets_T, divisor, gradient_TV, weights_T):
     wide_TV = logits_TV if logits_TV.dtype == torch.float64 else logits_TV.float()
     with torch.set_grad_enabled(gradient_TV is not None):
         wide_TV = wide_TV.detach().requires_grad_(gradient_TV is not None)
-        loss = functional.cross_entropy(wide_TV, targets_T, reduction="sum") / divisor
+        if weights_T is None:
+            loss = functional.cross_entropy(wide_TV, targets_T, reduction="sum") / divisor
+        else:
+            losses_T = functional.cross_entropy(wide_TV, targets_T, reduction="none")
+            loss = (losses_T * (weights_T / divisor).to(wide_TV.dtype)).sum()
     if gradient_TV is not None:
         gradient_TV.copy_(torch.autograd.grad(loss, wide_TV)[0])
     return loss.detach().double()

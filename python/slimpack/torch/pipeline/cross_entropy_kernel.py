@@ -5,7 +5,7 @@ A program takes one row:
 1. One pass over the row gives its largest logit and the sum of exponentials, corrected whenever a
    larger logit comes.
 2. The target's logit is read before anything is written.
-3. A second pass writes (softmax − one at the target) · scale, rounded once.
+3. A second pass writes (softmax − one at the target) · the row's scale, rounded once.
 
 It reads logits twice and writes them once: 6 bytes a logit in bf16. Sums have a fixed order.
 """
@@ -17,25 +17,26 @@ import triton.language as tl
 _WIDTH = 8192  # logits of a row at a time
 
 
-def run(logits_TV, targets_T, scale, gradient_TV):
+def run(logits_TV, targets_T, scales_T, gradient_TV):
     """Returns (logsumexp − the target's logit) · scale by row, fp32. The gradient goes to gradient_TV,
-    which may be logits_TV; None = the losses alone. Targets are columns of logits. Last strides are 1."""
+    which may be logits_TV; None = the losses alone. Targets are columns of logits. scales_T: fp32. Last
+    strides are 1."""
     losses_T = torch.empty(len(logits_TV), dtype=torch.float32, device=logits_TV.device)
     into_TV = logits_TV if gradient_TV is None else gradient_TV
     with torch.cuda.device_of(logits_TV):
         _rows[(len(logits_TV),)](
-            logits_TV, targets_T, losses_T, into_TV, logits_TV.stride(0), into_TV.stride(0),
-            logits_TV.shape[1], scale, gradient_TV is not None, _WIDTH, num_warps=16)
+            logits_TV, targets_T, scales_T, losses_T, into_TV, logits_TV.stride(0),
+            into_TV.stride(0), logits_TV.shape[1], gradient_TV is not None, _WIDTH, num_warps=16)
     return losses_T
 
 
 @triton.jit
-def _rows(logits, targets, losses, into, logits_stride, into_stride, vocabulary, scale,
+def _rows(logits, targets, scales, losses, into, logits_stride, into_stride, vocabulary,
           GRADIENT: tl.constexpr, WIDTH: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
     logits += row * logits_stride
     into += row * into_stride
-    target = tl.load(targets + row)
+    target, scale = tl.load(targets + row), tl.load(scales + row)
     of_target = tl.load(logits + target).to(tl.float32)
     columns = tl.arange(0, WIDTH)
     largest, total = -3.0e38, 0.0  # finite: logits may be −∞

@@ -3,20 +3,30 @@
 import torch
 
 from slimpack import InvalidInput
-from slimpack.labelled import IGNORED, LabelledTokens, labels_of, tokens_of
-from slimpack.torch.targets import count_of, targets_of
+from slimpack.labelled import IGNORED, LabelledTokens, labels_of, tokens_of, weights_of
+from slimpack.torch.targets import as_weights, count_of, weighted_targets_of
+
+TOKEN, DOCUMENT = "token", "document"
+
+
+def require_loss(loss):
+    if loss not in (TOKEN, DOCUMENT):
+        raise InvalidInput(f"loss is {loss!r}, must be \"{TOKEN}\" or \"{DOCUMENT}\"")
 
 
 class Documents:
-    """Tokens of some of a step's sequences, by number, on the stage's device, and their targets in the
-    host's memory.
+    """Tokens of some of a step's sequences, by number, on the stage's device, and their Targets in the
+    host's memory. weight: of all these targets.
+
+    loss: what the step's loss is the mean of: TOKEN = targets, by their weights; DOCUMENT = sequences
+    with a target, whose loss is the mean over their targets.
 
     Raises InvalidInput where a document is not as long as the plan says, and for what is no token of the
-    model.
+    model or no weight.
     """
 
-    def __init__(self, plan, sequences, documents, labels, stage):
-        self.tokens, self.targets = {}, {}
+    def __init__(self, plan, sequences, documents, labels, stage, loss):
+        self.tokens, self.targets, self.weight = {}, {}, 0.0
         device, vocabulary = stage.device, stage.model.config.get_text_config().vocab_size
         for sequence in map(int, sequences):
             document = _entry(documents, sequence, "documents")
@@ -34,11 +44,19 @@ class Documents:
                     f"labels[{sequence}] has shape {list(of.shape)}, its document has {len(ids)} "
                     "tokens; give one label for each token")
             _require_known(of, vocabulary, f"labels[{sequence}]", IGNORED)
+            weights = as_weights(weights_of(document), len(ids), f"documents[{sequence}]")
             self.tokens[sequence] = ids.to(device)
-            self.targets[sequence] = targets_of(LabelledTokens(ids, of)).cpu()
+            targets = weighted_targets_of(LabelledTokens(
+                ids.cpu(), of.cpu(), None if weights is None else weights.cpu()))
+            if loss == DOCUMENT:
+                self.weight += targets.weight > 0
+                targets = targets.of_weight_1()
+            else:
+                self.weight += targets.weight
+            self.targets[sequence] = targets
 
     def target_count(self):
-        return sum(map(count_of, self.targets.values()))
+        return sum(count_of(targets.labels_T) for targets in self.targets.values())
 
 
 def _entry(by_sequence, sequence, name):

@@ -5,11 +5,12 @@ import hashlib
 import math
 import warnings
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.documents import Documents
+from slimpack.torch.pipeline.documents import TOKEN, Documents, require_loss
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.failure import Diverged, FailureWatch
 from slimpack.torch.pipeline.forward_only import StageEvaluation
@@ -34,13 +35,15 @@ from slimpack.torch.pipeline.trace import (
 @dataclasses.dataclass(frozen=True)
 class StepResult:
     """loss: mean over the targets of the whole step, the same on all ranks; 0 without any.
-    balance_loss: of
-    experts, weighted by its coefficient; 0 = the model has none. targets: how many there are.
-    peak_bytes: the most that this rank's stores kept for later passes, in bytes."""
+    balance_loss: of experts, weighted by its coefficient; 0 = the model has none. targets: how many
+    there are. weight: what the loss was divided by, which joins the means of several steps: the sum
+    of the targets' weights, or the number of sequences with a target. peak_bytes: the most that this
+    rank's stores kept for later passes, in bytes."""
 
     loss: float
     balance_loss: float
     targets: int
+    weight: float
     peak_bytes: int
 
 
@@ -51,14 +54,18 @@ class Engine:
     cause, and the engine is of no further use.
     """
 
-    def __init__(self, stage, *, load_balancing=MICROPACK, shard_replicas=False):
-        """load_balancing: over which rows experts are balanced, "micropack" or "step" (experts.py).
+    def __init__(self, stage, *, loss=TOKEN, load_balancing=MICROPACK, shard_replicas=False):
+        """loss: what the loss of a step or an evaluation is the mean of: "token" = all targets,
+            each by its weight; "document" = all sequences that have a target, of which each one's
+            loss is the mean over its targets. A document that is split is several sequences.
+        load_balancing: over which rows experts are balanced, "micropack" or "step" (experts.py).
         shard_replicas: whether replicas share weights and optimizer states out (replication.py).
             Then the stage's parameters are other ones from here on, so make the optimizer
             afterwards.
         """
+        require_loss(loss)
         require_mode(load_balancing)
-        self.stage, self._load_balancing = stage, load_balancing
+        self.stage, self._loss, self._load_balancing = stage, loss, load_balancing
         self.groups = Groups(stage.place, bool(stage.division.tied))
         self.watch = FailureWatch(self.groups)
         self._replication = replication_of(stage, self.groups, shard_replicas)
@@ -73,7 +80,7 @@ class Engine:
         documents: by sequence of the plan token ids, or LabelledTokens; those of this rank's replica
             suffice, and stages between the first and the last need none.
         labels: likewise, for each token itself as a target; -100 is none. By default those of the
-            documents. Token ids are their own labels.
+            documents. Token ids are their own labels. Weights are those of the documents.
 
         Raises InvalidInput where the plan or the documents do not fit.
         """
@@ -159,21 +166,21 @@ class Engine:
             self.groups.gather_objects(None)  # nobody goes on before the folder is complete
 
     def _begin(self, plan, documents, labels):
-        """(this rank's StagePlan, its Documents, targets of the whole step)"""
+        """(this rank's StagePlan, its Documents, (targets of the whole step, their weight))"""
         self._require_matching(plan)
         replica = self.groups.replica
         of_stage = stage_plan(plan, replica, self.stage.place.index)
         at_an_end = self.stage.place.is_first or self.stage.place.is_last
         sequences = plan.replicas[replica].sequences if at_an_end else ()
-        own = Documents(plan, sequences, documents, labels, self.stage)
+        own = Documents(plan, sequences, documents, labels, self.stage, self._loss)
         return of_stage, own, self._agree(plan, own)
 
     def _run(self, plan, documents, labels):
         place, groups = self.stage.place, self.groups
-        of_stage, own, targets = self._begin(plan, documents, labels)
+        of_stage, own, (targets, weight) = self._begin(plan, documents, labels)
         self._replication.begin(plan)
         balance = balance_of(self.stage, self._load_balancing, plan)
-        step = StageStep(self.stage, of_stage, own.tokens, own.targets, max(targets, 1), balance)
+        step = StageStep(self.stage, of_stage, own.tokens, own.targets, weight or 1.0, balance)
         recorder = self._recorder = Recorder(self.stage.device)
         phases = phases_of(of_stage, place, forwards_first=step.counts_routes)
         last_backward = max((i.number for i in phases[-1] if i.passes == BACKWARD), default=None)
@@ -193,11 +200,11 @@ class Engine:
         losses = torch.stack([step.loss, step.balance_loss])
         groups.sum(losses, "all")
         loss, balance_loss = losses.tolist()
-        return StepResult(loss, balance_loss, targets, step.meter.peak)
+        return StepResult(loss, balance_loss, targets, weight, step.meter.peak)
 
     def _run_forward(self, plan, documents, labels):
-        of_stage, own, targets = self._begin(plan, documents, labels)
-        step = StageEvaluation(self.stage, of_stage, own.tokens, own.targets, max(targets, 1))
+        of_stage, own, (targets, weight) = self._begin(plan, documents, labels)
+        step = StageEvaluation(self.stage, of_stage, own.tokens, own.targets, weight or 1.0)
         rank = _Rank(step, self.groups, Recorder(self.stage.device))
         instructions, = phases_of(step.plan, self.stage.place)
         with self._replication.gathered():
@@ -206,20 +213,23 @@ class Engine:
         self.groups.finish_sending()
         assert step.meter.now == 0, "the last slices use everything that was kept"
         self.groups.sum(step.loss, "all")
-        return StepResult(step.loss.item(), 0.0, targets, step.meter.peak)
+        return StepResult(step.loss.item(), 0.0, targets, weight, step.meter.peak)
 
     def _agree(self, plan, own):
-        """Targets of the step; refuses plans that differ between ranks, on all of them alike."""
+        """(targets of the step, their weight); refuses plans that differ between ranks, on all of
+        them alike."""
         digest = hashlib.blake2b(plan.to_json().encode(), digest_size=7).digest()
-        count = own.target_count() if self.stage.place.is_last else 0
-        said = self.groups.gather_numbers([int.from_bytes(digest), count])
-        for rank, (other, _) in enumerate(said):
+        count, weight = (own.target_count(), own.weight) if self.stage.place.is_last else (0, 0.0)
+        bits = int(np.float64(weight).view(np.int64))  # integers alone are gathered
+        said = self.groups.gather_numbers([int.from_bytes(digest), count, bits])
+        for rank, (other, *_) in enumerate(said):
             if other != said[0][0]:
                 self.groups.let_all_hear()
                 raise InvalidInput(
                     f"the plans of ranks 0 and {rank} differ; make the plan on one rank and hand "
                     "it over (StepPlan.to_json, StepPlan.from_json)")
-        return sum(count for _, count in said)
+        _, counts, bits = zip(*said, strict=True)
+        return sum(counts), sum(np.array(bits, np.int64).view(np.float64).tolist())
 
     def _require_matching(self, plan):
         place = self.stage.place

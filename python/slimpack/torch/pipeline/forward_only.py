@@ -25,8 +25,7 @@ class StageEvaluation(StageStep):
             routers.take()
         if not self.stage.place.is_last:
             return hidden_TD
-        targets_T = self._of_pack(self.targets, pack)
-        self.loss += loss_alone(self.stage, hidden_TD, targets_T, self.divisor)
+        self.loss += loss_alone(self.stage, hidden_TD, self._targets_of(pack), self.divisor)
         return None
 
 

@@ -3,7 +3,7 @@ plan without launching anything. It runs the same code as an Engine."""
 
 import collections
 
-from slimpack.torch.pipeline.documents import Documents
+from slimpack.torch.pipeline.documents import TOKEN, Documents, require_loss
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.gradients import added_to_others
 from slimpack.torch.pipeline.instructions import phases_of
@@ -14,11 +14,12 @@ from slimpack.torch.pipeline.stage_step import StageStep
 
 class LocalEngine:
     """stages: one Stage for each stage of the plan, all on one device. Replicas share them, so
-    gradients are sums over replicas as they come. load_balancing: as of Engine."""
+    gradients are sums over replicas as they come. loss, load_balancing: as of Engine."""
 
-    def __init__(self, stages, *, load_balancing=MICROPACK):
+    def __init__(self, stages, *, loss=TOKEN, load_balancing=MICROPACK):
+        require_loss(loss)
         require_mode(load_balancing)
-        self.stages, self._load_balancing = stages, load_balancing
+        self.stages, self._loss, self._load_balancing = stages, loss, load_balancing
         self.peak_bytes = []  # by rank of the last step: most bytes that its stores kept
 
     def step(self, plan, documents, labels=None):
@@ -38,9 +39,9 @@ class LocalEngine:
 
     def _begin(self, plan, documents, labels):
         """[replica][stage]: StageSteps."""
-        replicas = [Documents(plan, replica.sequences, documents, labels, self.stages[0])
+        replicas = [Documents(plan, replica.sequences, documents, labels, self.stages[0], self._loss)
                     for replica in plan.replicas]
-        divisor = max(sum(replica.target_count() for replica in replicas), 1)
+        divisor = sum(replica.weight for replica in replicas) or 1.0
         return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens,
                            own.targets, divisor, balance_of(stage, self._load_balancing, plan))
                  for stage in self.stages] for number, own in enumerate(replicas)]

@@ -9,45 +9,52 @@ from slimpack.torch.pipeline.cross_entropy import loss_and_gradient_of
 LOGITS_AT_ONCE = {"cpu": 1 << 24, "cuda": 1 << 29}
 
 
-def loss_and_gradient(stage, hidden_TD, targets_T, divisor):
-    """Adds the gradients of the head. Returns the summed loss / divisor (fp64, on the device) and
-    its gradient by hidden_TD, which is after the final norm.
+def loss_and_gradient(stage, hidden_TD, targets, divisor):
+    """Adds the gradients of the head. Returns the weighted sum of losses / divisor (fp64, on the
+    device) and its gradient by hidden_TD, which is after the final norm.
 
-    targets_T: in the host's memory, so that nobody waits for a GPU to learn which rows have one.
+    targets: Targets in the host's memory, so that nobody waits for a GPU to learn which rows have one.
     Logits exist for a block of rows at a time, and their gradient takes their place.
     """
     loss = torch.zeros((), dtype=torch.float64, device=hidden_TD.device)
     gradient_TD = torch.zeros_like(hidden_TD)
-    for rows, targets in _blocks(stage, targets_T):
+    for rows, labels, weights in _blocks(stage, targets):
         block_TD = hidden_TD[rows].detach().requires_grad_()
         logits_TV, is_kept = _logits(stage, block_TD)
         into_TV = torch.empty_like(logits_TV) if is_kept else logits_TV.detach()
-        loss += loss_and_gradient_of(logits_TV.detach(), targets, divisor, into_TV)
+        loss += loss_and_gradient_of(logits_TV.detach(), labels, divisor, into_TV, weights)
         logits_TV.backward(into_TV)
         gradient_TD[rows] = block_TD.grad
     return loss, gradient_TD
 
 
-def loss_alone(stage, hidden_TD, targets_T, divisor):
+def loss_alone(stage, hidden_TD, targets, divisor):
     """The loss that loss_and_gradient returns, without gradients."""
     loss = torch.zeros((), dtype=torch.float64, device=hidden_TD.device)
     with torch.no_grad():
-        for rows, targets in _blocks(stage, targets_T):
-            loss += loss_and_gradient_of(stage.logits(hidden_TD[rows]), targets, divisor, None)
+        for rows, labels, weights in _blocks(stage, targets):
+            loss += loss_and_gradient_of(stage.logits(hidden_TD[rows]), labels, divisor, None, weights)
     return loss
 
 
-def _blocks(stage, targets_T):
-    """(rows, targets) on the stage's device of the rows with a target, as many at a time as may have
-    logits at once."""
-    rows_T = (targets_T != IGNORED).nonzero()[:, 0]
-    both_2T = torch.stack((rows_T, targets_T[rows_T]))
+def _blocks(stage, targets):
+    """(rows, labels, weights or None) on the stage's device of the rows with a target, as many at a
+    time as may have logits at once."""
+    rows_T = (targets.labels_T != IGNORED).nonzero()[:, 0]
+    columns = [rows_T, targets.labels_T[rows_T]]
+    if targets.weights_T is not None:
+        columns.append(targets.weights_T[rows_T].view(torch.int64))  # the same bits: one copy takes all
+    columns_CT = torch.stack(columns)
     if stage.device.type == "cuda":
-        both_2T = both_2T.pin_memory()
-    both_2T = both_2T.to(stage.device, non_blocking=True)
+        columns_CT = columns_CT.pin_memory()
+    columns_CT = columns_CT.to(stage.device, non_blocking=True)
     logits = LOGITS_AT_ONCE[stage.device.type]
     block_rows = max(1, logits // stage.model.config.get_text_config().vocab_size)
-    return [block_2T for block_2T in both_2T.split(block_rows, 1) if block_2T.shape[1]]
+    return [_block(*block_CT) for block_CT in columns_CT.split(block_rows, 1) if block_CT.shape[1]]
+
+
+def _block(rows_T, labels_T, weights_T=None):
+    return rows_T, labels_T, None if weights_T is None else weights_T.view(torch.float64)
 
 
 def _logits(stage, rows_TD):

@@ -28,7 +28,8 @@ def figures_of(number, planned, result, norm, learning_rate, measured):
     """The figures of a step's line in metrics.jsonl. measured: the step's Timeline."""
     return planned.plan.step_figures(
         measured, number, planned.drawn.documents, planned.drawn.begins, loss=result.loss,
-        gradient_norm=norm, learning_rate=learning_rate, planning_ns=planned.planning_ns,
+        gradient_norm=norm, learning_rate=learning_rate, targets=result.targets,
+        left_out=planned.left_out, reading_ns=planned.reading_ns, planning_ns=planned.planning_ns,
         planning_wait_ns=planned.waited_ns)
 
 
@@ -48,7 +49,7 @@ def step_line(figures, place, columns=None):
 
 
 def evaluation_line(figures):
-    """An evaluation's figures for people."""
+    """An evaluation's figures for people, with the name of its set, if it has one."""
     return _planner.evaluation_line(figures)
 
 

@@ -11,14 +11,15 @@ from slimpack.torch.pipeline.loss import loss_and_gradient
 from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
 from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
+from slimpack.torch.targets import Targets
 
 
 class StageStep:
     """One stage's state in one step.
 
     tokens, targets: by sequence of the replica; the first stage needs the tokens, on its device, the
-        last one the targets, in the host's memory.
-    divisor: targets of the whole step, on all replicas.
+        last one the Targets, in the host's memory.
+    divisor: the weight of all targets of the whole step, on all replicas.
     balance: the load-balancing loss of experts, or None.
     loss: so far, on the last stage: fp64, on the device.
     """
@@ -69,8 +70,8 @@ class StageStep:
                 rows = self._inputs.take(pack).requires_grad_()
             hidden_TD = self.stage(self._work(pack, forward=False), rows)
         if self.stage.place.is_last:
-            targets_T = self._of_pack(self.targets, pack)
-            loss, grad_TD = loss_and_gradient(self.stage, hidden_TD, targets_T, self.divisor)
+            targets = self._targets_of(pack)
+            loss, grad_TD = loss_and_gradient(self.stage, hidden_TD, targets, self.divisor)
             self.loss += loss
         roots = [(hidden_TD, grad_TD)]
         if self.balance is not None and (root := self.balance.root(logits)) is not None:
@@ -125,8 +126,11 @@ class StageStep:
             self._key_values.release(FORWARD, part)
 
     def _ids(self, pack):
-        return self._of_pack(self.tokens, pack) if self.stage.place.is_first else None
+        return torch.cat(_of_pack(self.tokens, pack)) if self.stage.place.is_first else None
 
-    @staticmethod
-    def _of_pack(by_sequence, pack):
-        return torch.cat([by_sequence[sequence][begin:end] for sequence, begin, end in pack.slices])
+    def _targets_of(self, pack):
+        return Targets.joined(_of_pack(self.targets, pack))
+
+
+def _of_pack(by_sequence, pack):
+    return [by_sequence[sequence][begin:end] for sequence, begin, end in pack.slices]

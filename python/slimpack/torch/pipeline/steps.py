@@ -14,7 +14,7 @@ from slimpack import InvalidInput, StepPlan, _planner
 from slimpack.balancing import require_positive
 from slimpack.labelled import LabelledTokens
 from slimpack.lengths import as_lengths
-from slimpack.torch.targets import count_of, targets_of
+from slimpack.torch.targets import as_weights, count_of, targets_of
 
 _END = object()  # of an iterator
 
@@ -33,20 +33,31 @@ class StepSampler:
     """Draws whole documents at random, each once an epoch, as `slimpack train` does with the same
     seed.
 
-    lengths: tokens of every document. A step ends with the sequence that reaches step_tokens, on
-    all ranks together. Documents longer than `context` become several sequences.
+    lengths: tokens of every document. Of a mixture of datasets, a list with such lengths for each;
+        documents are then numbered through, as read_from reads them. A step ends with the sequence
+        that reaches step_tokens, on all ranks together.
+    long_documents: what becomes of documents longer than `context`: "split" makes several sequences
+        of each, "truncate" keeps its beginning, "drop" leaves it out.
+    weights: shares of the trained tokens, one for each dataset; they need not add up to 1. They hold
+        at every step.
+    epochs: passes over each dataset in an epoch of the mixture, such as 0.5 or 2. Without weights and
+        epochs each dataset has one.
     """
 
-    def __init__(self, lengths, *, context, step_tokens, seed=0):
-        self._lengths = as_lengths(lengths)
+    def __init__(self, lengths, *, context, step_tokens, seed=0, long_documents="split", weights=None,
+                 epochs=None):
+        self._sources = _sources_of(lengths)
         for name, value in (("context", context), ("step_tokens", step_tokens)):
             require_positive(name, value)
-        if min(context, self._lengths.max(initial=0)) < 2:
-            raise InvalidInput(
-                f"no token is predicted: the context is {context}, the longest document has "
-                f"{self._lengths.max(initial=0)} tokens; both need 2 or more")
-        self.context, self.step_tokens = context, step_tokens
-        self.go_to({"seed": seed, "epoch": 0, "position": 0})
+        for source in self._sources:
+            if min(context, source.max(initial=0)) < 2:
+                raise InvalidInput(
+                    f"no token is predicted: the context is {context}, the longest document has "
+                    f"{source.max(initial=0)} tokens; both need 2 or more")
+        self.context, self.step_tokens, self.long_documents = context, step_tokens, long_documents
+        self._shares = {"weights": _shares("weights", weights), "epochs": _shares("epochs", epochs)}
+        self.tokens = sum(int(source.sum()) for source in self._sources)  # of all documents
+        self.go_to({"seed": seed, "sources": []})
 
     def next_step(self):
         """The next step's Drawn."""
@@ -62,35 +73,72 @@ class StepSampler:
 
     def state_dict(self, cursor=None):
         """Where the sampler stands, or stood at a cursor of Drawn."""
-        return {"documents": int(self._lengths.size), "tokens": int(self._lengths.sum()),
-                "context": self.context, "step_tokens": self.step_tokens,
-                "cursor": cursor or json.loads(self._native.cursor)}
+        state = {"documents": sum(source.size for source in self._sources), "tokens": self.tokens,
+                 "context": self.context, "step_tokens": self.step_tokens,
+                 "long_documents": self.long_documents,
+                 "cursor": cursor or json.loads(self._native.cursor)}
+        if len(self._sources) > 1:
+            of_each = {"sources": [[source.size, int(source.sum())] for source in self._sources]}
+            state |= of_each | self._shares
+        return state
 
     def load_state_dict(self, state):
         """Goes on where another sampler of the same documents stood."""
+        saved = {"long_documents": "split"} | state  # runs from before this setting split them
         here = self.state_dict(state["cursor"])
-        for name, value in here.items():
-            if state[name] != value:
+        for name in here | saved:
+            if saved.get(name) != here.get(name):
                 raise InvalidInput(
-                    f"the sampler's {name} was {state[name]}, here it is {value}; go on with the "
-                    "same documents, context and step_tokens")
+                    f"the sampler's {name} was {saved.get(name)}, here it is {here.get(name)}; go on "
+                    "with the same documents, context, step_tokens and shares")
         self.go_to(state["cursor"])
 
     def go_to(self, cursor):
         """Goes on behind the Drawn that has this cursor."""
-        self._native = _planner.Sampler.make(self._lengths, self.context, self.step_tokens,
-                                             json.dumps(cursor))
+        self._native = _planner.Sampler.make(self._sources, self.context, self.step_tokens,
+                                             self.long_documents, **self._shares,
+                                             cursor=json.dumps(cursor))
+
+
+def _sources_of(lengths):
+    """The lengths of each dataset, as arrays."""
+    several = isinstance(lengths, (list, tuple)) and lengths and all(np.ndim(one) == 1 for one in lengths)
+    return [as_lengths(one) for one in (lengths if several else [lengths])]
+
+
+def _shares(name, given):
+    try:
+        return [] if given is None else [float(share) for share in given]
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} are {given!r}, must be numbers, one for each dataset") from None
+
+
+def read_from(datasets):
+    """The `read` of PlannedSteps for several datasets, each with a length and a method `read`, such as
+    IndexedDataset: their documents are numbered through, as StepSampler draws them."""
+    datasets = list(datasets)
+    ends = np.cumsum([len(dataset) for dataset in datasets])
+
+    def read(document, begin, end):
+        number = int(np.searchsorted(ends, document, side="right"))
+        first = int(ends[number - 1]) if number else 0
+        return datasets[number].read(document - first, begin, end)
+
+    return read
 
 
 class PlannedStep(NamedTuple):
-    """plan: the same on all ranks. drawn: its sequences. documents: documents_of them. planning_ns:
-    how long planning took; waited_ns: how long training waited for it."""
+    """plan: the same on all ranks. drawn: its sequences. documents: documents_of them. planning_ns,
+    reading_ns: how long planning took, and reading on this rank; waited_ns: how long training
+    waited for the plan. left_out: sequences drawn before, of steps without a target."""
 
     plan: StepPlan
     drawn: Drawn
     documents: dict
     planning_ns: int
     waited_ns: int
+    reading_ns: int = 0
+    left_out: int = 0
 
 
 class PlannedSteps:
@@ -112,7 +160,7 @@ class PlannedSteps:
         self.sampler = sampler
         self._engine, self._read_document = engine, read
         self._job = job.with_stages(engine.stage.place.layer_begin)
-        self._left_out = 0  # tokens of the steps left out since the last one with a target
+        self._left_out = []  # the lengths of sequences left out since the last step with a target
 
     def plan(self, lengths):
         """The StepPlan of some sequences, on all ranks. Raises InvalidInput where there is none."""
@@ -158,11 +206,11 @@ class PlannedSteps:
                     return
                 targets = self._targets_of(step)
             if targets:
-                self._left_out = 0
-                yield step
+                left_out, self._left_out = len(self._left_out), []
+                yield step._replace(left_out=left_out)
                 continue
-            self._left_out += int(step.drawn.lengths.sum())
-            if self._left_out > 2 * self.sampler.state_dict()["tokens"]:  # all of an epoch
+            self._left_out += step.drawn.lengths.tolist()
+            if sum(self._left_out) > 2 * self.sampler.tokens:  # all of an epoch
                 raise InvalidInput("no document has a target, so there is nothing to learn; give labels "
                                    "other than -100")
             if self._engine.groups.rank == 0:
@@ -193,11 +241,16 @@ class PlannedSteps:
         """The steps with their documents; while one is used, the next one's are read."""
 
         def start(step):
-            return step, reader.submit(documents_of, step.drawn, step.plan, self._engine,
-                                       self._read_document)
+            return step, reader.submit(self._timed_documents, step)
 
         for step, reading in _one_ahead(map(start, handed)):
-            yield step._replace(documents=reading.result())
+            documents, reading_ns = reading.result()
+            yield step._replace(documents=documents, reading_ns=reading_ns)
+
+    def _timed_documents(self, step):
+        start = time.monotonic_ns()
+        documents = documents_of(step.drawn, step.plan, self._engine, self._read_document)
+        return documents, time.monotonic_ns() - start
 
     def _timed_plan(self, lengths):
         start = time.monotonic_ns()
@@ -227,11 +280,17 @@ def documents_of(drawn, plan, engine, read):
         return documents
     for sequence in map(int, plan.replicas[engine.groups.replica].sequences):
         begin, length = int(drawn.begins[sequence]), int(drawn.lengths[sequence])
-        documents[sequence] = _as_tensors(read(int(drawn.documents[sequence]), begin, begin + length))
+        number = int(drawn.documents[sequence])
+        documents[sequence] = _as_tensors(read(number, begin, begin + length), number, begin)
     return documents
 
 
-def _as_tensors(document):
-    if isinstance(document, LabelledTokens):
-        return LabelledTokens(_as_tensors(document.tokens), _as_tensors(document.labels))
-    return document if isinstance(document, torch.Tensor) else torch.tensor(document)
+def _as_tensors(document, number, begin):
+    if not isinstance(document, LabelledTokens):
+        return _as_tensor(document)
+    weights = as_weights(document.weights, len(document), f"document {number}", begin)
+    return LabelledTokens(_as_tensor(document.tokens), _as_tensor(document.labels), weights)
+
+
+def _as_tensor(ids):
+    return ids if isinstance(ids, torch.Tensor) else torch.tensor(ids)

@@ -10,8 +10,9 @@ from slimpack import InvalidInput
 from slimpack.balancing import require_positive
 from slimpack.torch.pipeline.checkpoints import Checkpoints
 from slimpack.torch.pipeline.ending import Ending, Stopped
-from slimpack.torch.pipeline.evaluation import HeldOut
+from slimpack.torch.pipeline.evaluation import held_out_sets
 from slimpack.torch.pipeline.failure import Diverged, RunFailed
+from slimpack.torch.pipeline.logs import log_names, logging_to, settings_of
 from slimpack.torch.pipeline.metrics import (
     MetricsFile,
     Place,
@@ -40,22 +41,24 @@ class Trainer:
         folder must hold none.
     held_out: documents whose loss is evaluated before the first step and at the end: a list of
         their token ids or LabelledTokens, or (lengths, read) as StepSampler and PlannedSteps take
-        them.
+        them; or several such sets by name, {"code": …, "chats": …}.
     evaluate_every: steps between further evaluations; 0 = none.
     on_step, on_evaluation: called on the first rank with a dict, the figures of a line of
         metrics.jsonl; by default one line on stderr.
+    log: programs that show the metrics while a run goes on: "wandb" or "tensorboard", or both in a
+        list. Trouble with one costs a warning (docs/metrics.md).
     """
 
     def __init__(self, engine, optimizer, steps, output, *, max_norm=1.0, scheduler=None,
                  checkpoint_every=0, keep_last=2, resume=False, held_out=None, evaluate_every=0,
-                 on_step=None, on_evaluation=None):
+                 on_step=None, on_evaluation=None, log=()):
         self.engine, self.optimizer = engine, optimizer
         self.steps, self.scheduler = steps, scheduler
         self._output, self._max_norm, self._every = Path(output), max_norm, checkpoint_every
         self._on_step, self._on_evaluation = on_step, on_evaluation
-        self._held_out = None if held_out is None else HeldOut(held_out, steps.sampler)
+        self._held_out = held_out_sets(held_out, steps.sampler)
         self._evaluate_every = evaluate_every
-        self._metrics = MetricsFile(output)
+        self._metrics, self._log = MetricsFile(output), log_names(log)
         require_positive("keep_last", keep_last)
         self._keep_last = keep_last
         self._checkpoints = Checkpoints(self._output / "checkpoints", max(keep_last, 2))
@@ -81,7 +84,9 @@ class Trainer:
         """
         stopped = None
         self._last = None
-        with Ending(self.engine, self.done, steps, max_tokens, max_seconds) as ending:
+        settings = settings_of(self.steps, self.optimizer, self.engine, self._max_norm)
+        with logging_to(self._log, self.engine, self._output, settings, self._tell), \
+                Ending(self.engine, self.done, steps, max_tokens, max_seconds) as ending:
             try:
                 self._train_until(ending)
             except Stopped as stop:
@@ -94,8 +99,8 @@ class Trainer:
     def _train_until(self, ending):
         if not ending.allows_another(self.done, self.tokens):
             return
-        if self._held_out is not None:
-            self._held_out.plan(self.steps)
+        for held_out in self._held_out:
+            held_out.plan(self.steps)
         self._evaluate_if_due(ending)
         count, tokens = ending.steps - self.done, ending.tokens_left(self.tokens)
         start = time.monotonic_ns()
@@ -131,18 +136,19 @@ class Trainer:
 
     def _evaluate_if_due(self, ending):
         """Evaluates before the first step, every so many steps, and where the run ends."""
-        if self._held_out is None or not ending.evaluation_due(self.done, self._evaluated,
-                                                               self._evaluate_every):
+        if not self._held_out or not ending.evaluation_due(self.done, self._evaluated,
+                                                           self._evaluate_every):
             return
-        loss, took = self._held_out.evaluate(self.engine, ending.require_no_stop)
-        if not math.isfinite(loss):
-            self._end_diverged(Diverged(
-                f"the evaluation loss is {loss}: training has diverged; lower the learning rate",
-                from_sound_weights=False), ending.steps)
+        for held_out in self._held_out:
+            loss, took = held_out.evaluate(self.engine, ending.require_no_stop)
+            if not math.isfinite(loss):
+                self._end_diverged(Diverged(
+                    f"the evaluation loss is {loss}: training has diverged; lower the learning rate",
+                    from_sound_weights=False), ending.steps)
+            if self.engine.groups.rank == 0:
+                figures = held_out.figures(self.done, loss, took)
+                self._report(figures, self._on_evaluation, lambda of=figures: evaluation_line(of))
         self._evaluated = self.done
-        if self.engine.groups.rank == 0:
-            figures = self._held_out.figures(self.done, loss, took)
-            self._report(figures, self._on_evaluation, lambda: evaluation_line(figures))
 
     def _end_diverged(self, error, steps):
         """Raises the error on all ranks, and says where training can go on. A checkpoint from which no

@@ -8,6 +8,7 @@ from slimpack.torch.pipeline.packs import Pack, StagePlan
 from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
 from slimpack.torch.profiling.lone_layer import lone_stage
+from slimpack.torch.targets import Targets
 
 TOKENS = (64, 512, 2048)
 _TURNS = 3
@@ -64,8 +65,8 @@ class Head:
         return meter.peak - before - inputs[0].nbytes
 
     def _inputs(self, tokens):
-        targets_T = torch.randint(self._vocabulary, (tokens,))
-        return self._random_rows(tokens, self._width), targets_T, tokens
+        targets = Targets(torch.randint(self._vocabulary, (tokens,)))
+        return self._random_rows(tokens, self._width), targets, tokens
 
     def _random_rows(self, tokens, width):
         return torch.randn(tokens, width, dtype=self._stage.dtype, device=self._stage.device)
