@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
@@ -50,6 +52,26 @@ std::optional<Checkpoint> find_checkpoint(const std::string& resume, const RunCo
   return found;
 }
 
+constexpr std::string_view kChatTemplate = "chat template of a dataset";
+
+/// The file that `slimpack data build --chat-template` has left beside the datasets that train;
+/// empty where there is none. Throws InvalidInput where two datasets have different ones.
+fs::path chat_template_of(const DataConfig& data) {
+  fs::path found;
+  for (const DataSource& source : data.datasets()) {
+    fs::path file = source.prefix;
+    file += "-chat_template.jinja";
+    if (!fs::exists(file)) continue;
+    if (!found.empty() && read_file(found, kChatTemplate) != read_file(file, kChatTemplate))
+      invalid_input(
+          "'{}' and '{}' differ, and a checkpoint has one chat template; build both datasets with "
+          "the same --chat-template, or remove one of these files",
+          found.string(), file.string());
+    found = file;
+  }
+  return found;
+}
+
 ModelFiles model_files_of(const TrainingStart& start, const RunConfig& config) {
   if (start.checkpoint) return read_model_files(start.checkpoint->folder / kConfigFile);
   if (!start.model.empty()) {
@@ -80,10 +102,8 @@ TrainingStart choose_start(const std::string& resume, const fs::path& init, cons
 
 ModelFiles files_of(const TrainingStart& start, const RunConfig& config) {
   ModelFiles files = model_files_of(start, config);
-  fs::path chat = config.data.prefix;
-  chat += "-chat_template.jinja";
-  if (!config.data.prefix.empty() && fs::exists(chat))
-    files.texts["chat_template.jinja"] = read_file(chat, "chat template of the dataset");
+  const fs::path chat = chat_template_of(config.data);
+  if (!chat.empty()) files.texts["chat_template.jinja"] = read_file(chat, kChatTemplate);
   return files;
 }
 

@@ -126,3 +126,20 @@ def test_what_does_not_fit_is_told_in_one_line(folder, command, parts):
     for part in parts:
         assert part in done.stderr
     assert not (folder / "c.bin").exists()
+
+
+def test_two_datasets_with_different_templates_do_not_train_together(folder):
+    """A checkpoint has one chat template. A dataset without one may be among them."""
+    for name in ("text", "others"):
+        for end in (".bin", ".idx"):
+            shutil.copy(folder / f"chats{end}", folder / f"{name}{end}")
+    (folder / "others-chat_template.jinja").write_text(TEMPLATE + "\n")
+    sources = "".join(f'[[data.sources]]\nprefix = "{name}"\nweight = 1\n' for name in ("text", "chats", "others"))
+    mixture = RUN.replace('prefix = "chats"\n', "").replace("[train]", f"{sources}[train]").replace('"run"', '"mixed"')
+    (folder / "mixture.toml").write_text(mixture.replace("steps = 60", "steps = 1").replace("warmup_steps = 5\n", ""))
+    done = run_slimpack(folder, "train", "mixture.toml", "--init", "model")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "chats-chat_template.jinja' and '" in done.stderr and "others-chat_template.jinja' differ" in done.stderr
+    (folder / "others-chat_template.jinja").write_text(TEMPLATE)
+    slimpack(folder, "train", "mixture.toml", "--init", "model")
+    assert (folder / "mixed" / "checkpoints" / "step-00000001" / "chat_template.jinja").read_text() == TEMPLATE
