@@ -56,6 +56,9 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
           "parallel.cp_comm_type",
           name, to_string(cost.cp_comm_type), to_string(config.parallel.cp_comm_type));
     cost.zero = config.parallel.zero;
+    // A measurement does not find what a device could do at best.
+    if (config.hardware && cost.device.peak_flops == 0)
+      cost.device.peak_flops = config.hardware->peak_flops;
     return over_links(on_device(std::move(cost), config.train.device), config);
   }
   if (!config.hardware) return std::nullopt;

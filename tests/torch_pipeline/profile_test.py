@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import json
 import re
+import tomllib
+from pathlib import Path
 
 import families
 import pytest
@@ -17,6 +19,7 @@ from slimpack.torch.profiling.clock import Clock
 from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.live_bytes import CountedBytes, live_bytes
 from slimpack.torch.profiling.lone_layer import NOTHING, LoneLayer, Point
+from slimpack.torch.profiling.peak import peak_flops
 from transformers import AutoConfig, AutoModelForCausalLM
 from trial import assert_step_equals_plain_training
 
@@ -368,3 +371,11 @@ def test_fits_refuse_figures_that_are_not_positive():
     # 3 + 2 a token, exactly.
     assert json.loads(_planner.fit_edge([(1.0, 5.0), (10.0, 23.0)])[0]) == pytest.approx(
         {"per_pack": 3.0, "per_token": 2.0})
+
+
+@pytest.mark.parametrize("name, file", [("NVIDIA H200", "h200"), ("NVIDIA H100 80GB HBM3", "h100"),
+                                        ("NVIDIA A100-SXM4-80GB", "a100")])
+def test_the_peak_of_a_known_gpu_is_that_of_its_hardware_file(name, file):
+    hardware = tomllib.loads((Path(__file__).parents[2] / "hardware" / f"{file}.toml").read_text())
+    assert peak_flops(name, torch.bfloat16) == hardware["peak_flops"]
+    assert peak_flops(name, torch.float32) == peak_flops("cpu", torch.bfloat16) == 0

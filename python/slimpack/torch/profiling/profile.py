@@ -20,6 +20,7 @@ from slimpack.torch.profiling.lone_layer import (
     Passes,
     Sizes,
 )
+from slimpack.torch.profiling.peak import peak_flops
 from slimpack.torch.profiling.transfers import measured_transfer
 from slimpack.torch.profiling.turns import in_turns, long_points, points_up_to
 
@@ -82,7 +83,7 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
     cost["autograd"] |= {"max_positions": positions, "stage": stage}
     cost |= _measured_edges(config, dtype, device, clock, context, cost["autograd"])
     cost |= {"optimizer_per_parameter": optimizer, "memory": _memory(device),
-             "fit_error": max(errors),
+             "fit_error": max(errors), "peak_flops": peak_flops(_name(device), dtype),
              "source": f"slimpack.torch.profile of {config.model_type} on {_name(device)}"}
     return _written(Path(file), cost, several)
 
@@ -191,7 +192,7 @@ def _cost_file(config, dtype, known, layers, transfer):
         "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
         **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
         "transfer_per_byte": per_byte, "reduce_latency": latency, "reduce_per_byte": per_byte,
-        "peak_flops": 0, "ranks_per_node": 0,
+        "ranks_per_node": 0,
         "autograd": {
             "hidden_size": text.hidden_size, "vocab_size": text.vocab_size,
             "parameters_before": known.before, "parameters_after": known.after,
