@@ -50,11 +50,12 @@ def parse():
     return parser.parse_args()
 
 
-def job_of(config, replicas, options):
+def job_of(config, replicas, dataset, options):
     """The job that steps are planned for: without --hardware, with the times that the layers take
     where this runs."""
     settings = dict(parallel={"pp": options.stages, "dp": replicas}, context=options.context,
-                    dtype=options.dtype, backward="whole", most_merged=1)
+                    dtype=options.dtype, target_share=dataset.target_share() or None,
+                    backward="whole", most_merged=1)
     if options.hardware:  # which knows other ways to compute again than this runtime
         return slimpack.Job(config, hardware=options.hardware, recompute="full", **settings)
     cost = slimpack.torch.profile(config, Path(options.output) / f"cost-{options.dtype}.json",
@@ -90,9 +91,8 @@ def main():
     replicas = world // options.stages
     config = AutoConfig.from_pretrained(options.model)
     Path(options.output).mkdir(parents=True, exist_ok=True)
-    job = job_of(config, replicas, options)
-
     dataset = slimpack.IndexedDataset.open(options.dataset)
+    job = job_of(config, replicas, dataset, options)
     sampler = pipeline.StepSampler(dataset.lengths(), context=options.context,
                                    step_tokens=options.step_tokens)
     layer_begin = job.stages_for(sampler.peek())

@@ -2,10 +2,8 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <numeric>
 #include <utility>
 
 #include "slimpack/base/error.h"
@@ -115,14 +113,9 @@ void count_targets(RunConfig& config, const StepSource& source) {
     for (const DataSource& one : config.data.datasets()) prefixes.push_back(one.prefix);
   std::int64_t targets = 0, all = 0;
   for (const std::filesystem::path& prefix : prefixes) {
-    const Documents documents = Documents::open(prefix);
-    const std::vector<Tokens> lengths = documents.dataset().lengths();
-    const std::int64_t behind_others = std::accumulate(
-        lengths.begin(), lengths.end(), std::int64_t{0}, [](std::int64_t sum, Tokens length) {
-          return sum + std::max<std::int64_t>(length.count() - 1, 0);
-        });
-    all += behind_others;
-    targets += documents.mask() ? target_statistics(documents).targets : behind_others;
+    const TargetStatistics found = target_statistics(Documents::open(prefix));
+    targets += found.targets;
+    all += found.behind_others;
   }
   if (targets < all)
     config.data.target_share = static_cast<double>(targets) / static_cast<double>(all);

@@ -85,7 +85,18 @@ void bind_data(nb::module_& m) {
           [](const Documents& documents) {
             return owning_view<std::int64_t>(documents.dataset().lengths());
           },
-          "Tokens of every document, in order.");
+          "Tokens of every document, in order.")
+      .def(
+          "target_share",
+          [](const Documents& documents) {
+            const TargetStatistics found = target_statistics(documents);
+            return found.behind_others == 0 ? 1.0
+                                            : static_cast<double>(found.targets) /
+                                                  static_cast<double>(found.behind_others);
+          },
+          "Share of the tokens behind another one that are targets: 1 without a mask, which is "
+          "read "
+          "whole.");
 }
 
 }  // namespace slimpack

@@ -106,6 +106,11 @@ class IndexedDataset:
     def lengths(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,), writable=False)]:
         """Tokens of every document, in order."""
 
+    def target_share(self) -> float:
+        """
+        Share of the tokens behind another one that are targets: 1 without a mask, which is read whole.
+        """
+
 class Sampler:
     """Draws whole sequences, shuffled anew each epoch."""
 

@@ -1,5 +1,6 @@
 #include "slimpack/data/documents.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -94,7 +95,11 @@ TargetStatistics target_statistics(const Documents& documents) {
   TargetStatistics statistics;
   for (std::size_t d = 0; d < documents.dataset().documents(); ++d) {
     const Tokens length = documents.dataset().length(d);
-    const std::int64_t targets = count_of(documents.targets({d, Tokens(0), length}));
+    const std::int64_t behind_others = std::max<std::int64_t>(length.count() - 1, 0);
+    const std::int64_t targets = documents.mask() == nullptr
+                                     ? behind_others
+                                     : count_of(documents.targets({d, Tokens(0), length}));
+    statistics.behind_others += behind_others;
     statistics.targets += targets;
     if (targets > 0) continue;
     ++statistics.documents_without;

@@ -55,11 +55,12 @@ class Documents {
 /// Targets of documents that train as a whole.
 struct TargetStatistics {
   std::int64_t targets = 0;
-  std::int64_t documents_without = 0;          ///< documents without a target
+  std::int64_t behind_others = 0;      ///< tokens behind another one: the targets without a mask
+  std::int64_t documents_without = 0;  ///< documents without a target
   std::optional<std::size_t> first_without{};  ///< the first of them
 };
 
-/// Reads the whole mask. Throws InvalidInput as Documents::targets.
+/// Reads the whole mask, where there is one. Throws InvalidInput as Documents::targets.
 [[nodiscard]] TargetStatistics target_statistics(const Documents& documents);
 
 }  // namespace slimpack

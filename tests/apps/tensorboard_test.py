@@ -40,6 +40,9 @@ def expected_points(lines):
                 continue
             value = float(np.float32(max(value) if isinstance(value, list) else value))
             points.setdefault(name, []).append((line["step"], value, line["unix_ms"] / 1000))
+        for part in line.get("evaluation_by_length", []):
+            points.setdefault(f"evaluation_loss_from_{part['from']}", []).append(
+                (line["step"], float(np.float32(part["loss"])), line["unix_ms"] / 1000))
     return points
 
 

@@ -58,6 +58,7 @@ TEST_F(Masked, WithoutAMaskEveryTokenBehindAnotherOneIsATarget) {
   EXPECT_EQ(documents.targets({0, Tokens(0), Tokens(5)}), (TargetMask{0, 1, 1, 1, 1}));
   EXPECT_EQ(documents.targets({0, Tokens(2), Tokens(1)}), TargetMask{0});
   EXPECT_EQ(target_statistics(documents).targets, 6);  // 4 + 0 + 2
+  EXPECT_EQ(target_statistics(documents).behind_others, 6);
 }
 
 TEST_F(Masked, TheMaskSaysWhichTokensAreTargetsButNeverTheFirst) {
@@ -68,6 +69,7 @@ TEST_F(Masked, TheMaskSaysWhichTokensAreTargetsButNeverTheFirst) {
   EXPECT_EQ(first.targets, (TargetMask{0, 0, 1, 1, 0}));
   const TargetStatistics statistics = target_statistics(documents);
   EXPECT_EQ(statistics.targets, 3);  // 2 + 0 + 1
+  EXPECT_EQ(statistics.behind_others, 6);
   EXPECT_EQ(statistics.documents_without, 1);
   EXPECT_EQ(statistics.first_without, 1);
 }

@@ -68,7 +68,7 @@ def test_documents_of_a_dataset_are_prompts(tmp_path):
 
 
 @pytest.mark.parametrize("data, words", [
-    (b"{", ["line 1", "no JSON object", "mend or remove the line"]),
+    (b"{", ["line 1", "no JSON object", "jq -c"]),
     (b'{"text": "a"}', ["line 1", "no field 'prompt'", "has 'text'", "--field"]),
     (b'{"prompt": 7}', ["line 1", "field 'prompt' is 7", "neither a text nor a list of chat messages"]),
     (b'{"prompt": [{"role": "user"}]}', ["neither a text"]),

@@ -123,7 +123,7 @@ void in_blocks(std::int64_t rows, std::int64_t block, Work work) {
   for (std::int64_t row = 0; row < rows; row += block) work(row, std::min(block, rows - row));
 }
 
-/// Moves the rows with a target to the front, and returns the rows there. A row never moves back,
+/// Moves the head's rows to the front, and returns the rows there. A row never moves back,
 /// so a block overwrites none that a later block takes.
 at::Tensor to_front(const at::Tensor& rows_TH, const HeadTargets& targets, std::int64_t block) {
   if (targets.rows_P.defined())
@@ -185,7 +185,7 @@ at::Tensor logits_backward(const at::Tensor& y_PH, Parameter& head_VH, const Hea
   return dlogits_PV;
 }
 
-/// Rows of a block, which have a target each: input, and its gradient, which is written.
+/// Rows of a block: input, and its gradient, which is written.
 struct BlockRows {
   at::Tensor x_PH, dx_PH;
   HeadTargets targets;

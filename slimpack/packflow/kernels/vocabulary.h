@@ -1,7 +1,7 @@
 // Vocabulary: embedding, and final norm, head and loss, each cut over tensor-parallel ranks or
-// whole. The head runs on the rows that have a target alone, in blocks, so that the logits of a
-// MicroPack never exist whole: forward and backward in one go, or the loss alone.
-// Shapes: P = rows that have a target.
+// whole. The head leaves out rows without a target where they are many, and works in blocks of
+// rows, so that the logits of a MicroPack never exist whole: forward and backward in one go, or the
+// loss alone. Shapes: P = rows that the head runs on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,12 +23,13 @@ namespace slimpack {
 void embed_backward(Parameter& embedding_VH, const at::Tensor& tokens_T, const at::Tensor& dy_TH,
                     const TensorRows& rows);
 
-/// The rows of a MicroPack that have a target, in ascending order, and how the loss counts them.
+/// The rows of a MicroPack that the head runs on, in ascending order, and how the loss counts them.
 struct HeadTargets {
-  at::Tensor rows_P = {};      ///< their places among the MicroPack's rows; undefined = all rows
-  at::Tensor targets_P = {};   ///< the tokens that they predict
-  at::Tensor weights_P1 = {};  ///< in the accumulate type; undefined = 1 each
-  double step_weight = 1;      ///< Σ weights of the whole step, by which the loss is divided
+  at::Tensor rows_P = {};     ///< their places among the MicroPack's rows; undefined = all rows
+  at::Tensor targets_P = {};  ///< the tokens that they predict; of a row without a target any token
+  /// In the accumulate type, 0 for a row without a target; undefined = 1 each.
+  at::Tensor weights_P1 = {};
+  double step_weight = 1;  ///< Σ weights of the whole step, by which the loss is divided
 
   [[nodiscard]] std::int64_t count() const { return targets_P.size(0); }
   /// The `count` rows from `row` on.
@@ -70,8 +71,8 @@ struct HeadResult {
 };
 
 /// Gradients are those of loss_sum / step_weight. Adds to the gradients of `norm_H` and `head_VH`.
-/// Rows with a target move to the front of `x_TH`, whose other contents are lost: so they take no
-/// memory besides.
+/// The rows that it runs on move to the front of `x_TH`, whose other contents are lost: so they
+/// take no memory besides.
 [[nodiscard]] HeadResult head_backward(const Decoder& shape, Parameter& norm_H, Parameter& head_VH,
                                        at::Tensor x_TH, const HeadTargets& targets);
 

@@ -53,7 +53,8 @@ struct StepTokens {
 
 /// tokens_L of the rows of this share.
 [[nodiscard]] at::Tensor tokens_of(const StepTokens& tokens, const PackShare& share);
-/// The rows of this share that have a target. `like`: of the compute type.
+/// The rows of this share that the head runs on: those that have a target, or all where almost all
+/// have one. `like`: of the compute type.
 [[nodiscard]] HeadTargets targets_of(const StepTokens& tokens, const PackShare& share,
                                      const at::Tensor& like);
 
