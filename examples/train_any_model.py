@@ -50,11 +50,11 @@ def parse():
     return parser.parse_args()
 
 
-def job_of(config, replicas, dataset, options):
+def job_of(config, replicas, options, target_share=1):
     """The job that steps are planned for: without --hardware, with the times that the layers take
     where this runs."""
     settings = dict(parallel={"pp": options.stages, "dp": replicas}, context=options.context,
-                    dtype=options.dtype, target_share=dataset.target_share() or None,
+                    dtype=options.dtype, target_share=target_share,
                     backward="whole", most_merged=1)
     if options.hardware:  # which knows other ways to compute again than this runtime
         return slimpack.Job(config, hardware=options.hardware, recompute="full", **settings)
@@ -92,7 +92,7 @@ def main():
     config = AutoConfig.from_pretrained(options.model)
     Path(options.output).mkdir(parents=True, exist_ok=True)
     dataset = slimpack.IndexedDataset.open(options.dataset)
-    job = job_of(config, replicas, dataset, options)
+    job = job_of(config, replicas, options, dataset.target_share())
     sampler = pipeline.StepSampler(dataset.lengths(), context=options.context,
                                    step_tokens=options.step_tokens)
     layer_begin = job.stages_for(sampler.peek())

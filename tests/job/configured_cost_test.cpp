@@ -13,7 +13,8 @@ TEST(ConfiguredCost, OfAFileHasThePeakOfTheHardwareBesideIt) {
   const TempFolder folder;
   put_file(folder / "config.json",
            R"({"model_type": "llama", "hidden_size": 16, "intermediate_size": 24,
-               "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 31})");
+               "num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 31,
+               "max_position_embeddings": 4096})");
   RunConfig config;
   config.model.config = folder / "config.json";
   config.cost.file = folder / "cost.json";

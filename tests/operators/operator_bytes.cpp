@@ -10,8 +10,9 @@
 namespace slimpack {
 namespace {
 
-/// Documents: of more rows a norm's backward has no further partial sums, as on a GPU.
-constexpr Tokens kShort{64}, kLong{96};
+/// Documents: of more rows a norm's backward has no further partial sums, as on a GPU. The row
+/// without a target is one of more than 64, so that the head takes all rows.
+constexpr Tokens kShort{96}, kLong{128};
 /// Vocabularies of models that are counted. Bytes of the head grow linearly with it.
 constexpr std::int64_t kSmall = 2048, kLarge = 4096;
 
