@@ -25,9 +25,12 @@ bool is_exact(const ConfigField& field) {
          field.key != "name";
 }
 
-/// A printed configuration sets the same values again.
+/// A printed configuration sets the same values again. Some are refused without a held-out dataset,
+/// whose path is none of them.
 void require_same_again(const RunConfig& config) {
   std::vector<std::string> printed;
+  if (!config.evaluation.datasets().empty())
+    printed.emplace_back("evaluation.prefix = \"held-out\"");
   for (const ConfigField& field : config_fields())
     if (const std::string line = field.print(config); is_exact(field) && !line.starts_with('#'))
       printed.push_back(fmt::format("{}.{}", field.section, line));
