@@ -4,7 +4,9 @@ Trains three steps of a small model with a vocabulary of 49,152 on documents tha
 masks: every token is a target; of each document the last 30%; of each document one. The last one's backward
 on the last stage is that of the layers, and what the others take beyond it is the head's. Virtual time.
 
-    .venv/bin/python bench/target_rows.py [--turns 3] [--spread]
+    PYTHONPATH=build/release/python .venv/bin/python bench/target_rows.py [--turns 3] [--spread]
+
+The program slimpack must be on the PATH.
 """
 
 import argparse
