@@ -19,10 +19,12 @@ constexpr std::int64_t kMaxTrainedTokens = INT64_MAX / 2;  // leaves room for fu
 
 /// True for [data] and [train], with these exceptions: the clock, the device and whether
 /// it rounds alike each time, which do not change what is learned; limits, after which the same
-/// steps go on; the datasets' paths, which are replaced by their content.
+/// steps go on; the datasets' paths, which are replaced by their content; the share of targets,
+/// which training counts itself.
 bool changes_the_result(const ConfigField& field) {
-  constexpr std::array<std::string_view, 7> kOthers{
-      "clock", "device", "deterministic", "max_tokens", "max_seconds", "prefix", "sources"};
+  constexpr std::array<std::string_view, 8> kOthers{"clock",      "device",      "deterministic",
+                                                    "max_tokens", "max_seconds", "prefix",
+                                                    "sources",    "target_share"};
   const bool counts = field.section == "data" || field.section == "train";
   return counts && std::ranges::find(kOthers, field.key) == kOthers.end();
 }
@@ -97,8 +99,9 @@ RunState run_state_from_json(const nlohmann::json& json, const std::string& orig
   const JsonFields settings = fields.object("settings");
   for (const auto& item : fields.at("settings").items())
     state.settings[item.key()] = settings.text(item.key().c_str());
-  // Runs from before this setting truncated long documents.
+  // Runs from before these settings truncated long documents, and all targets counted alike.
   state.settings.try_emplace("data.long_documents", "long_documents = \"truncate\"");
+  state.settings.try_emplace("train.loss", "loss = \"token\"");
   state.cursor = sampler_cursor_from_json(fields.object("cursor"));
   state.tokens = Tokens(fields.integer("tokens", 0, kMaxTrainedTokens));
   state.evaluated_steps = fields.integer("evaluated_steps", 0);

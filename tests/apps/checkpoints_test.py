@@ -304,6 +304,22 @@ def test_a_run_goes_on_with_the_learning_rates_that_the_run_file_says_now(worksp
                                   abs=1e-12)
 
 
+def test_a_checkpoint_from_before_losses_had_a_kind_goes_on(workspace, six_steps):
+    """All targets counted alike then, which is what train.loss = "token" says. A share of targets that plans
+    take changes nothing that is trained."""
+    folder = copied(workspace, six_steps, "older")
+    file = folder / "checkpoints" / "step-00000006" / "training_state.json"
+    state = json.loads(file.read_text())
+    assert state["run"]["settings"].pop("train.loss") == 'loss = "token"'
+    assert "data.target_share" not in state["run"]["settings"]
+    file.write_text(json.dumps(state))
+    done = resume(workspace, "older", *SIX, "train.steps=7", "data.target_share=0.5")
+    assert done.returncode == 0, done.stderr
+    assert len(learned(folder)) == 7
+    refused = resume(workspace, "older", *SIX, "train.steps=8", "train.loss=document")
+    assert_refused(refused, 'train.loss was "token" and is "document" now')
+
+
 def test_a_run_does_not_go_on_to_fewer_steps_than_are_done(workspace, six_steps):
     folder = copied(workspace, six_steps, "fewer")
     assert_refused(resume(workspace, "fewer", *SIX, "train.steps=5"), "6 steps are done",
