@@ -57,7 +57,7 @@ struct Comparison {
 
 Comparison comparison(const CompareArguments& arguments) {
   RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  count_targets(config, arguments.source);
+  count_targets(config.data, arguments.source);
   std::vector<std::string> planners = chosen_planners(arguments.only);
   StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);

@@ -92,7 +92,7 @@ int fit_prompt(const FitArguments& arguments) {
 int fit(const FitArguments& arguments) {
   if (arguments.prompt.tokens) return fit_prompt(arguments);
   RunConfig config = read_run_config(arguments.config, arguments.overrides);
-  count_targets(config, arguments.source);
+  count_targets(config.data, arguments.source);
   const StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);
   FitQuestion question = configured_fit(planning);

@@ -102,7 +102,7 @@ std::string title_of(const RunConfig& config, const LayoutReport& report) {
 
 void layout(const LayoutArguments& arguments) {
   RunConfig config = config_of(arguments);
-  count_targets(config, arguments.source);
+  count_targets(config.data, arguments.source);
   const PlannableModel model = planned_model(config);
   tell_untrainable(config, model);
   const CostFiles files = cost_files(arguments.costs);

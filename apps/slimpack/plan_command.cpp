@@ -151,7 +151,7 @@ void plan_many_steps(const PlanArguments& arguments, StepPlanning planning,
 
 void plan(const PlanArguments& arguments) {
   RunConfig config = read_run_config(arguments.config, overrides_of(arguments));
-  count_targets(config, arguments.source);
+  count_targets(config.data, arguments.source);
   StepPlanning planning = step_planning(config, arguments.config);
   tell_untrainable(config, planning.model);
   const StepSamples samples = step_samples(arguments.source, config, arguments.config);

@@ -103,22 +103,20 @@ Tokens StepSamples::mean_tokens() const {
   return sum / std::ssize(steps);
 }
 
-void count_targets(RunConfig& config, const StepSource& source) {
-  if (config.data.target_share > 0 || !source.lengths.empty() || !source.distribution.empty())
-    return;
+void count_targets(DataConfig& data, const StepSource& source) {
+  if (data.target_share > 0 || !source.lengths.empty() || !source.distribution.empty()) return;
   std::vector<std::filesystem::path> prefixes;
   if (!source.data.empty())
     prefixes.emplace_back(source.data);
   else
-    for (const DataSource& one : config.data.datasets()) prefixes.push_back(one.prefix);
+    for (const DataSource& one : data.datasets()) prefixes.push_back(one.prefix);
   std::int64_t targets = 0, all = 0;
   for (const std::filesystem::path& prefix : prefixes) {
     const TargetStatistics found = target_statistics(Documents::open(prefix));
     targets += found.targets;
     all += found.behind_others;
   }
-  if (targets < all)
-    config.data.target_share = static_cast<double>(targets) / static_cast<double>(all);
+  if (targets < all) data.target_share = static_cast<double>(targets) / static_cast<double>(all);
 }
 
 std::string step_rule(std::string_view usual) {
@@ -126,8 +124,7 @@ std::string step_rule(std::string_view usual) {
       "Steps: a list of --lengths is one step as a whole. With --steps, or with data.step_tokens "
       "on the command line, steps of data.step_tokens are drawn from it as training draws them. "
       "From a dataset (--data, else data.prefix or data.sources of the run configuration) and from "
-      "--distribution "
-      "steps are always drawn, {} unless --steps says otherwise.",
+      "--distribution steps are always drawn, {} unless --steps says otherwise.",
       usual);
 }
 

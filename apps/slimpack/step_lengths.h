@@ -30,9 +30,9 @@ CLI::Option* add_step_source(CLI::App& command, StepSource& source);
 /// --steps, as a word.
 [[nodiscard]] std::string step_rule(std::string_view usual = "one");
 
-/// Sets data.target_share, unless the configuration does, to that of the masks of the datasets that
+/// Sets target_share, unless the configuration does, to that of the masks of the datasets that
 /// the steps come from. Reads the masks whole. Throws InvalidInput as Documents::open.
-void count_targets(RunConfig& config, const StepSource& source);
+void count_targets(DataConfig& data, const StepSource& source);
 
 /// The steps that a command plans.
 struct StepSamples {

@@ -69,9 +69,7 @@ void planned_sweep(const SweepArguments& arguments) {
   for (SweepJob& job : sweep_jobs(arguments.config, arguments.overrides, report.axes)) {
     if (job.config.data != given) {
       counted = given = job.config.data;
-      RunConfig config = job.config;
-      count_targets(config, arguments.source);
-      counted.target_share = config.data.target_share;
+      count_targets(counted, arguments.source);
     }
     job.config.data = counted;
     StepPlanning planning = step_planning(job.config, arguments.config);

@@ -234,6 +234,13 @@ void require_plain(const Costs& cost, std::string_view origin) {
         origin);
 }
 
+double target_share_field(const JsonFields& fields) {
+  const double share = non_negative(fields, "target_share");
+  if (share > 1)
+    invalid_input("{}: target_share is {}, a share is from 0 to 1", fields.origin(), share);
+  return share;
+}
+
 }  // namespace
 
 double non_negative(const JsonFields& fields, const char* key) {
@@ -323,17 +330,6 @@ std::string cost_to_json(const Costs& cost) {
   if (cost.device.gpu) file["gpu"] = gpu_to_json(*cost.device.gpu);
   return file.dump(2) + "\n";
 }
-
-namespace {
-
-double target_share_field(const JsonFields& fields) {
-  const double share = non_negative(fields, "target_share");
-  if (share > 1)
-    invalid_input("{}: target_share is {}, a share is from 0 to 1", fields.origin(), share);
-  return share;
-}
-
-}  // namespace
 
 Costs cost_from_json(std::string_view text, std::string_view origin) {
   const json file = parse_json(text, origin);

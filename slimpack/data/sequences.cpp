@@ -53,6 +53,12 @@ void require_sequences(std::span<const Tokens> documents, const SequenceRule& ru
                 documents.size());
 }
 
+std::vector<Tokens> lengths_of(std::span<const DocumentSequence> sequences) {
+  std::vector<Tokens> lengths;
+  for (const DocumentSequence& sequence : sequences) lengths.push_back(sequence.length);
+  return lengths;
+}
+
 std::int64_t document_count(std::span<const DocumentSequence> sequences) {
   std::set<std::size_t> documents;
   for (const DocumentSequence& sequence : sequences) documents.insert(sequence.document);

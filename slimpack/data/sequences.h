@@ -61,6 +61,9 @@ struct DocumentSequence {
 void require_sequences(std::span<const Tokens> documents, const SequenceRule& rule,
                        std::string_view name);
 
+/// The length of each of these sequences.
+[[nodiscard]] std::vector<Tokens> lengths_of(std::span<const DocumentSequence> sequences);
+
 /// How many documents these sequences come from. O(n log n).
 [[nodiscard]] std::int64_t document_count(std::span<const DocumentSequence> sequences);
 

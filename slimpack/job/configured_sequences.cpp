@@ -17,12 +17,6 @@ void require_steps(std::int64_t steps) {
     invalid_input("--steps is {}, must be 1 to {}", steps, kMostDrawnSteps);
 }
 
-SequenceLengths next_step(Sampler& sampler) {
-  SequenceLengths step;
-  for (const DocumentSequence& sequence : sampler.next_step()) step.push_back(sequence.length);
-  return step;
-}
-
 Sampler sampler_of(Mixture mixture, const DataConfig& data) {
   return {std::move(mixture), {configured_sequences(data), data.step_tokens}, {.seed = data.seed}};
 }
@@ -67,7 +61,7 @@ std::vector<SequenceLengths> drawn_steps(Mixture mixture, const DataConfig& data
   require_steps(steps);
   Sampler sampler = sampler_of(std::move(mixture), data);
   std::vector<SequenceLengths> drawn;
-  while (std::ssize(drawn) < steps) drawn.push_back(next_step(sampler));
+  while (std::ssize(drawn) < steps) drawn.push_back(lengths_of(sampler.next_step()));
   return drawn;
 }
 
@@ -81,7 +75,7 @@ ImaginedSteps imagined_steps(const LengthDistribution& distribution, const DataC
     const std::vector<Tokens> documents =
         drawn_documents(distribution, rng, data.step_tokens + data.context);
     Sampler sampler = sampler_of(mixture_of_one(documents), data);
-    imagined.steps.push_back(next_step(sampler));
+    imagined.steps.push_back(lengths_of(sampler.next_step()));
     imagined.documents.insert(imagined.documents.end(), documents.begin(), documents.end());
   }
   return imagined;

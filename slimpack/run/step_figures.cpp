@@ -57,8 +57,7 @@ StepFigures figures_of(std::span<const DocumentSequence> sequences, const Costs&
   StepFigures f;
   f.documents = document_count(sequences);
   f.sequences = static_cast<std::int64_t>(sequences.size());
-  SequenceLengths lengths;
-  for (const DocumentSequence& sequence : sequences) lengths.push_back(sequence.length);
+  const SequenceLengths lengths = lengths_of(sequences);
   f.tokens = total_tokens(lengths);
   f.longest = std::ranges::max(lengths);
   f.step_time = metrics.makespan;

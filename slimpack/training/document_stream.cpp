@@ -17,12 +17,6 @@
 
 namespace slimpack {
 
-SequenceLengths lengths_of(std::span<const DocumentSequence> sequences) {
-  SequenceLengths lengths;
-  for (const DocumentSequence& sequence : sequences) lengths.push_back(sequence.length);
-  return lengths;
-}
-
 double StepBatch::target_share() const {
   const std::int64_t behind_others =
       total_tokens(lengths_of(sequences)).count() - std::ssize(sequences);

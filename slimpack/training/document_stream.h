@@ -22,8 +22,6 @@
 
 namespace slimpack {
 
-[[nodiscard]] SequenceLengths lengths_of(std::span<const DocumentSequence> sequences);
-
 /// Reads one dataset or several, whose documents are numbered through as Sampler does. Thread-safe.
 class DocumentReader {
  public:

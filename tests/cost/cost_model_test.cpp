@@ -149,13 +149,19 @@ TEST(BalancedLayout, TakesLayersFromTheStageOfTheHead) {
             (std::vector<std::int32_t>{0, 6, 12, 19, 26, 32}));
 }
 
-TEST(BalancedLayout, CountsTheHeadOfTargetsAlone) {
-  // Eleven layers of 3 and a head of 9 on two stages.
+/// Layers that take 1 of a token forward and 2 backward.
+Costs layers_of_three(std::int64_t layers) {
   Costs cost;
   cost.shape = small_gqa();
-  cost.shape.set_layers(11);
+  cost.shape.set_layers(layers);
   cost.kinds.front().forward.per_token = 1;
   cost.kinds.front().backward.per_token = 2;
+  return cost;
+}
+
+TEST(BalancedLayout, CountsTheHeadOfTargetsAlone) {
+  // Eleven layers of 3 and a head of 9 on two stages.
+  Costs cost = layers_of_three(11);
   cost.ends.head_backward.per_token = 9;
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2), (StageLayout{{0, 7, 11}}));  // 21 and 12 + 9
   cost.ends.target_share = 0.1;
@@ -184,11 +190,7 @@ TEST(BalancedLayout, BalancesRanksThenTheirStages) {
   // Eleven layers of 3 and a head of 6 on two ranks of two stages. Six layers on the rank of stages
   // 0 and 2, five and the head on the other: 18 and 21. Seven and four would be 21 and 18, but
   // fuller stages. Stages 0 and 2 have three layers each, 1 and 3 two and three.
-  Costs cost;
-  cost.shape = small_gqa();
-  cost.shape.set_layers(11);
-  cost.kinds.front().forward.per_token = 1;
-  cost.kinds.front().backward.per_token = 2;
+  Costs cost = layers_of_three(11);
   cost.ends.head_backward.per_token = 6;
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 2),
             (StageLayout{{0, 3, 5, 8, 11}, StagePlacement::looped(2, 2)}));
@@ -197,11 +199,7 @@ TEST(BalancedLayout, BalancesRanksThenTheirStages) {
 TEST(BalancedLayout, GivesALastStageThatRunsBackwardAloneMoreLayers) {
   // Forward 1, backward 2 a layer. Both passes: 4 and 4 layers. Backward alone: 3 layers are 9 and
   // 5 are 10; 4 on the first stage would be 12.
-  Costs cost;
-  cost.shape = small_gqa();
-  cost.shape.set_layers(8);
-  cost.kinds.front().forward.per_token = 1;
-  cost.kinds.front().backward.per_token = 2;
+  Costs cost = layers_of_three(8);
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2), (StageLayout{{0, 4, 8}}));
   EXPECT_EQ(balanced_layout(cost, {Tokens(1)}, 2, 1, false, LastStage::kBackwardAlone),
             (StageLayout{{0, 3, 8}}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
@@ -29,6 +30,14 @@ inline std::string error_of(std::string_view text, const std::vector<std::string
   } catch (const InvalidInput& e) {
     return e.what();
   }
+}
+
+/// Fails unless the text is refused in one line that begins with a place and has `part`.
+inline void expect_refused(std::string_view text, std::string_view part) {
+  const std::string message = error_of(text);
+  EXPECT_EQ(message.rfind("run.toml", 0), 0U) << message;
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
 }
 
 }  // namespace slimpack::run_config_texts

@@ -14,8 +14,8 @@ from slimpack.text.errors import reading, shown
 from slimpack.text.special_tokens import read_object
 
 CONFIG, FILE, FOLDER = "tokenizer_config.json", "chat_template.jinja", "additional_chat_templates"
-# Names under which a message's reasoning is given. Templates read the first.
 LETTER = "\u1e9f"  # no template writes it by itself
+# Names under which a message's reasoning is given. Templates read the first.
 REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
