@@ -5,8 +5,8 @@
     tensorboard --logdir runs/mine/tensorboard
 
 Every number in metrics.jsonl is a scalar of the same name at its step; of figures by rank, the
-largest. Figures of one of several held-out sets end with its name: evaluation_loss/code. Event files of
-an earlier conversion are replaced.
+largest. Figures of one of several held-out sets end with its name: evaluation_loss/code. Losses by length
+end with the least length: evaluation_loss_from_1024. Event files of an earlier conversion are replaced.
 """
 
 import signal
