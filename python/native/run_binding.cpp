@@ -118,10 +118,11 @@ void bind_metrics(nb::module_& m) {
         "columns"_a.none(),
         "A line of a step in metrics.jsonl for people, with as many figures as fit. done_before: "
         "steps before this start; steps: of the run; elapsed_ns: of this start.");
-  m.def("evaluation_figures", &figures_of_evaluation, "step"_a, "loss"_a, "documents"_a, "tokens"_a,
-        "nanoseconds"_a, "name"_a = "",
-        "name: of the held-out set, if there are several. "
-        "A line of an evaluation in metrics.jsonl, without the time at which it is written.");
+  m.def(
+      "evaluation_figures", &figures_of_evaluation, "step"_a, "loss"_a, "documents"_a, "tokens"_a,
+      "nanoseconds"_a, "name"_a = "",
+      "A line of an evaluation in metrics.jsonl, without the time at which it is written. name: of "
+      "the held-out set, if there are several.");
   m.def("evaluation_line", &line_of_evaluation, "line"_a,
         "A line of an evaluation in metrics.jsonl for people.");
 }

@@ -448,7 +448,7 @@ def step_line(line: dict, done_before: int, steps: int, elapsed_ns: int, columns
 
 def evaluation_figures(step: int, loss: float, documents: int, tokens: int, nanoseconds: int, name: str = '') -> str:
     """
-    name: of the held-out set, if there are several. A line of an evaluation in metrics.jsonl, without the time at which it is written.
+    A line of an evaluation in metrics.jsonl, without the time at which it is written. name: of the held-out set, if there are several.
     """
 
 def evaluation_line(line: dict) -> str:

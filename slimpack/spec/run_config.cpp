@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -248,35 +249,37 @@ RunConfig read_run_config(const fs::path& file, std::span<const std::string> ove
                               overrides, file.parent_path());
 }
 
-std::string run_config_to_toml(const RunConfig& config) {
+namespace {
+
+/// A line for every key, below the headings of their sections, with `gap` before each heading.
+std::string in_sections(const RunConfig& config, std::string_view gap,
+                        const std::function<std::string(const ConfigField&)>& line) {
   std::string text;
   std::string_view section;
   for (const ConfigField& field : config_fields()) {
     if (field.section != section) {
       section = field.section;
       const bool absent = section == "hardware" && !config.hardware;
-      text += fmt::format("{}[{}]\n", absent ? "# " : "", section);
+      text += fmt::format("{}{}[{}]\n", gap, absent ? "# " : "", section);
     }
-    text += field.print(config) + "\n";
+    text += line(field) + "\n";
   }
   return text;
 }
 
+}  // namespace
+
+std::string run_config_to_toml(const RunConfig& config) {
+  return in_sections(config, "", [&](const ConfigField& field) { return field.print(config); });
+}
+
 std::string run_config_reference() {
   const RunConfig defaults;
-  std::string text =
-      "# Every key of a run configuration, with its default. Relative paths start at this file.\n";
-  std::string_view section;
-  for (const ConfigField& field : config_fields()) {
-    const std::string line = field.print(defaults);
-    if (field.section != section) {
-      section = field.section;
-      const bool absent = section == "hardware" && !defaults.hardware;
-      text += fmt::format("\n{}[{}]\n", absent ? "# " : "", section);
-    }
-    text += fmt::format("{:<34}  # {} ({})\n", line, field.about, field.rule);
-  }
-  return text;
+  return "# Every key of a run configuration, with its default. Relative paths start at this "
+         "file.\n" +
+         in_sections(defaults, "\n", [&](const ConfigField& field) {
+           return fmt::format("{:<34}  # {} ({})", field.print(defaults), field.about, field.rule);
+         });
 }
 
 }  // namespace slimpack

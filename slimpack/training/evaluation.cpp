@@ -74,25 +74,28 @@ EvaluationResult Evaluation::run(const Set& set, Engine& engine,
   result.name = set.name;
   result.documents = set.documents;
   MeanLoss all;
-  std::map<LengthRange, MeanLoss> by_length;
+  std::vector<std::pair<LengthLoss, MeanLoss>> by_length;
   for (const Batch& batch : set.batches) {
     before_batch();
     const StepTokens tokens = set.reader.read(batch.sequences);
     const double loss = engine.evaluate(batch.planned.plan, batch.planned.lowered, tokens);
     const LengthRange range = range_of(batch.sequences.front().length);
-    all.add(loss, tokens.weight);
-    by_length[range].add(loss, tokens.weight);
     const Tokens of_batch = total_tokens(batch.planned.plan.lengths);
+    all.add(loss, tokens.weight);
     result.tokens += of_batch;
-    if (result.by_length.empty() || result.by_length.back().lengths != range)
-      result.by_length.emplace_back().lengths = range;
-    result.by_length.back().sequences += std::ssize(batch.sequences);
-    result.by_length.back().tokens += of_batch;
+    if (by_length.empty() || by_length.back().first.lengths != range)
+      by_length.emplace_back().first.lengths = range;
+    auto& [part, of_part] = by_length.back();
+    of_part.add(loss, tokens.weight);
+    part.sequences += std::ssize(batch.sequences);
+    part.tokens += of_batch;
   }
   result.loss = all.mean();
-  std::erase_if(result.by_length,
-                [&](const LengthLoss& part) { return by_length[part.lengths].weight == 0; });
-  for (LengthLoss& part : result.by_length) part.loss = by_length[part.lengths].mean();
+  for (auto& [part, of_part] : by_length) {
+    if (of_part.weight == 0) continue;
+    part.loss = of_part.mean();
+    result.by_length.push_back(part);
+  }
   result.time = monotonic_now() - start;
   return result;
 }
