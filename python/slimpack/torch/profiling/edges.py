@@ -3,7 +3,9 @@
 import torch
 
 from slimpack.export.slices import Slice
-from slimpack.torch.pipeline.loss import loss_and_gradient
+from slimpack.torch.losses.function import loss_of
+from slimpack.torch.losses.tokens import TOKEN
+from slimpack.torch.pipeline.loss import StepLoss
 from slimpack.torch.pipeline.packs import Pack, StagePlan
 from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
@@ -53,20 +55,22 @@ class Head:
 
     def time(self, tokens):
         """Nanoseconds."""
-        inputs = self._inputs(tokens)
-        return self._clock.timed(lambda: loss_and_gradient(self._stage, *inputs))[1]
+        loss, inputs = self._loss(tokens), self._inputs(tokens)
+        return self._clock.timed(lambda: loss.add(*inputs))[1]
 
     def peak(self, tokens, meter):
         """Bytes beyond its input and that one's gradient."""
-        inputs = self._inputs(tokens)
+        loss, inputs = self._loss(tokens), self._inputs(tokens)
         meter.restart()
         before = meter.now
-        loss_and_gradient(self._stage, *inputs)
+        loss.add(*inputs)
         return meter.peak - before - inputs[0].nbytes
 
+    def _loss(self, tokens):
+        return StepLoss(self._stage, loss_of(TOKEN), tokens)
+
     def _inputs(self, tokens):
-        targets = Targets(torch.randint(self._vocabulary, (tokens,)))
-        return self._random_rows(tokens, self._width), targets, tokens
+        return self._random_rows(tokens, self._width), Targets(torch.randint(self._vocabulary, (tokens,)))
 
     def _random_rows(self, tokens, width):
         return torch.randn(tokens, width, dtype=self._stage.dtype, device=self._stage.device)

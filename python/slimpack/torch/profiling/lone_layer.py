@@ -135,7 +135,7 @@ class LoneLayer:
 
     def _prepared(self, point, recompute, **options):
         """(a step in which all prefixes have passed forward, the number of the pack, its rows)."""
-        step = StageStep(self.stage, self._plan(point, recompute, **options), None, None, 1)
+        step = StageStep(self.stage, self._plan(point, recompute, **options), None, None, None)
         if point.prefix:
             step.forward(0, self._rows(point.slices * point.prefix))
         return step, 1 if point.prefix else 0, self._rows(point.slices * point.tokens)
