@@ -56,7 +56,7 @@ class Targets:
         return self.weights_T
 
     def weights_by_token(self):
-        """Of each token itself its weight as a target, fp64; 0 = it is none."""
+        """The weight of each token itself as a target, fp64; 0 = it is none."""
         counted_T = torch.where(self.labels_T != IGNORED, self.weights(), 0.0)
         return counted_T.roll(1)  # nothing follows the last token
 

@@ -1,4 +1,4 @@
-"""What a loss sees: a block of tokens that are predicted."""
+"""A block of tokens that are predicted, as a loss sees it."""
 
 import functools
 

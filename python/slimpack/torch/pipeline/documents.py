@@ -12,7 +12,7 @@ from slimpack.torch.targets import as_weights, count_of, weighted_targets_of
 
 
 class Given(NamedTuple):
-    """What a caller gives for a step: by sequence of the plan token ids or LabelledTokens; labels by
+    """A caller gives for a step: by sequence of the plan token ids or LabelledTokens; labels by
     sequence, or None for those of the documents; extras by name and sequence, beside those of the
     documents."""
 
