@@ -13,6 +13,7 @@ import slimpack
 import torch
 from slimpack import InvalidInput, _planner
 from slimpack.torch.pipeline import LocalEngine
+from slimpack.torch.pipeline.documents import Given
 from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.profiling import counted_model, profile
 from slimpack.torch.profiling.clock import Clock
@@ -311,7 +312,7 @@ def measured_peaks(config, step):
     for parameter in (parameter for stage in engine.stages for parameter in stage.parameters()):
         parameter.grad = torch.zeros_like(parameter)
     with CountedBytes() as meter:
-        steps = engine._begin(step, documents, None)
+        steps = engine._begin(step, Given(documents))
         peaks = [_watch(of_stage, meter) for of_stage in steps[0]]
         engine._run(steps)
     return [of_stage[-1] for of_stage in peaks]
