@@ -29,6 +29,11 @@ class Documents:
         """A micro-batch, as PackedCollator gives it."""
         return self._pack([self._one(int(number)) for number in numbers])
 
+    def longest_two(self):
+        """Their token ids; the same ones twice where there are no two."""
+        longest = np.argsort(-self.lengths, kind="stable")[:2]
+        return [self._one(int(number))["input_ids"] for number in (longest[0], longest[-1])]
+
     def _one(self, number):
         """A document as the collator gives it, without the collator's dimension of batches and padding."""
         batch = self._collate([self.rows[number]])

@@ -11,8 +11,9 @@ from slimpack.torch.epoch import packs
 
 
 class Steps(torch.utils.data.Dataset):
-    """Gives what this rank runs in a step: a dict of its `micro_batches`, and of the `input_ids` and
-    `labels` of all of these, by which Trainer counts tokens and targets.
+    """Gives what this rank runs in a step: a dict of its `micro_batches`, of the `input_ids` and `labels`
+    of all of these, by which Trainer counts tokens and targets, and of the numbers of the `documents` by
+    rank, in the order of its micro-batches.
 
     A step takes the next documents of an epoch. All ranks have as many micro-batches in it, as few as
     hold its documents, of equal work. Where there are fewer documents than micro-batches, PackedCollator
@@ -38,12 +39,14 @@ class Steps(torch.utils.data.Dataset):
 
     def __getitem__(self, key):
         """key: (epoch, step of the epoch)."""
-        numbers = self.by_rank(*key)[self._rank]
+        by_rank = self.by_rank(*key)
+        numbers = by_rank[self._rank]
         batches = [self.documents.pack(of_batch) for of_batch in numbers]
         held = [batch for batch, of_batch in zip(batches, numbers, strict=True) if len(of_batch)]
         return {"micro_batches": batches,
                 "input_ids": _joined([batch["input_ids"] for batch in held]),
-                "labels": _joined([batch["labels"] for batch in held])}
+                "labels": _joined([batch["labels"] for batch in held]),
+                "documents": [np.concatenate(of_rank).tolist() for of_rank in by_rank]}
 
     def by_rank(self, epoch, step):
         """[rank][micro-batch]: numbers of documents."""
