@@ -71,7 +71,7 @@ def targets_of(rows):
 
 
 def mean_loss(model, rows):
-    """Of one document at a time, over all targets."""
+    """The mean over all targets, one document at a time."""
     with torch.no_grad():
         return sum(loss.item() for loss in losses_of(model, rows)) / targets_of(rows)
 

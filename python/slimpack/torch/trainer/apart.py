@@ -7,8 +7,8 @@ from slimpack.torch.collator import PackedCollator
 from slimpack.torch.trainer.attention import OURS, packed
 
 _TOKENS = 12  # of each of two documents
-# Of the spread of logits: what rounding may change where a document runs in a row of another length; in a row of
-# the same length a tenth of it.
+# Rounding may change so much of the spread of logits where a document runs in a row of another length, and a tenth
+# of it in a row of the same length.
 _ROUNDING = {torch.float64: 1e-4, torch.float32: 1e-2, torch.float16: 5e-2, torch.bfloat16: 0.2}
 
 
@@ -21,7 +21,7 @@ def keep_apart(forward, base, documents, dtype):
 
     Raises InvalidInput for a model that mixes documents.
     """
-    pair = [list(map(int, ids[:_TOKENS])) for ids in documents]
+    pair = [list(map(int, ids[:_TOKENS])) for ids in documents[:2]]
     theirs, rounding = base.config._attn_implementation, _ROUNDING[dtype]
     if theirs in OURS and base._supports_attention_backend:
         base.set_attn_implementation(OURS[theirs])

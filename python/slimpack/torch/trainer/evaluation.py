@@ -1,4 +1,4 @@
-"""What an evaluation in packs found: its loss, and predictions by document."""
+"""The loss of an evaluation in packs, and its predictions by document."""
 
 import numpy as np
 import torch
