@@ -9,12 +9,13 @@ import torch
 from transformers import PreTrainedModel
 
 from slimpack import InvalidInput
+from slimpack.torch.pipeline.adapters import adapter_of, add_random, base_of, new_adapter
 from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
 from slimpack.torch.pipeline.family import family_of
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
 from slimpack.torch.pipeline.random_plan import random_layer_begin, random_plan
 from slimpack.torch.pipeline.refusals import reason_of, require_trainable
-from slimpack.torch.pipeline.small_model import small_model
+from slimpack.torch.pipeline.small_model import scatter, small_model
 
 EXACT = 1e-9  # of a gradient's largest entry; fp64 sums in another order differ by some 1e-14
 STAGES = 3
@@ -34,6 +35,7 @@ class Report:
     parameter: the one whose gradient that was.
     loss_error: of the loss, relative.
     seconds: that the whole check took.
+    adapter: what trains in it, in words; "" = all of its weights.
     """
 
     model: str
@@ -45,6 +47,7 @@ class Report:
     parameter: str
     loss_error: float
     seconds: float
+    adapter: str = ""
 
     @property
     def exact(self):
@@ -56,6 +59,7 @@ class Report:
             f"{self.model}: " + ("exact" if self.exact else "NOT EXACT"),
             f"  tried      {self.layers} layers on {self.stages} stages, "
             f"{len(self.lengths)} documents of {tokens} tokens",
+            *([f"  trains     {_shortened(self.adapter, 64)}"] if self.adapter else []),
             "  keys from  " + ("the cache" if self.by_cache else "attention"),
             f"  gradients  differ by at most {self.gradient_error:.0e} of their largest entry",
             f"             in {_shortened(self.parameter, 64)}",
@@ -63,22 +67,34 @@ class Report:
             f"  seconds    {self.seconds:.1f}"])
 
 
-def check(model, *, seed=0):
+def check(model, *, adapter=None, seed=0):
     """Compares a random step in slices with plain training, one document at a time: a Report.
 
     The step cuts documents differently forward and backward and runs on several stages, in this
     process, in fp64. The model that runs is a small one with random weights: fewer layers, but one
     of every kind, and the same rope, windows and experts.
 
-    model: a transformers model, its configuration, its name on the Hub or its folder.
+    model: a transformers model, its configuration, its name on the Hub or its folder; or a PeftModel.
+        Where it has an adapter, that trains alone.
+    adapter: one that the model is to get, as Stage.from_pretrained takes it.
     seed: of weights, documents and cuts.
 
     Raises InvalidInput for a model that cannot be trained in slices, with the reason.
     """
+    model = base_of(model)
+    if adapter is not None:
+        return tried(model, new_adapter(model, adapter).of, seed)
+    return tried(model, adapter_of(model) if _is_model(model) else None, seed)
+
+
+def tried(model, adapter, seed=0):
+    """Returns what `check` returns. adapter: the Adapter of the whole model, or None."""
     start = time.perf_counter()
     family, config = (type(model), model.config) if _is_model(model) else family_of(model)
     require_trainable(config)
     small = small_model(family, config, seed)
+    if adapter is not None:
+        scatter(add_random(small, adapter, seed), seed)
     rng = random.Random(seed)
     lengths = [*_LENGTHS, rng.randint(4, 12), rng.randint(12, 30)]
     documents = _random_documents(small.config, lengths, seed)
@@ -97,7 +113,7 @@ def check(model, *, seed=0):
     gradient_error, parameter, _ = max(errors)
     return Report(family.__name__, stages[0].division.attention.by_cache, layers, len(stages),
                   tuple(lengths), gradient_error, parameter, max(loss for *_, loss in errors),
-                  time.perf_counter() - start)
+                  time.perf_counter() - start, str(adapter or ""))
 
 
 def _is_model(model):

@@ -14,7 +14,8 @@ import transformers
 from transformers import PreTrainedModel
 
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.checking import check
+from slimpack.torch.pipeline.adapters import require_peft
+from slimpack.torch.pipeline.checking import tried
 from slimpack.torch.pipeline.family import family_of
 
 # Packages whose versions stand for their code, or whose files are all hashed.
@@ -22,16 +23,16 @@ _KNOWN_OTHERWISE = {"torch", "transformers", "slimpack"}
 _INSTALLED = {"site-packages", "dist-packages"}  # folders
 
 
-def require_exact(model):
+def require_exact(model, adapter=None):
     """Raises InvalidInput where `check` refuses a model or finds it not exact.
 
-    model: what `check` takes. A model that was exact once is not tried again with the same
+    model: what `check` takes. adapter: the whole model's Adapter, or None. A model that was exact once is not tried again with the same
     configuration, code and libraries.
     """
-    known = _folder() / _digest(model)
+    known = _folder() / _digest(model, adapter)
     if known.exists():
         return
-    report = check(model)
+    report = tried(model, adapter)
     if not report.exact:
         raise InvalidInput(
             f"{report.model} is not exact in slices: the gradient of {report.parameter} differs by "
@@ -49,17 +50,26 @@ def _folder():
     return Path(cache) / "slimpack" / "exact"
 
 
-def _digest(model):
+def _digest(model, adapter):
     """A digest of all that decides whether a model is exact."""
     known = isinstance(model, PreTrainedModel)
     family, config = (type(model), model.config) if known else family_of(model)
     digest = hashlib.blake2b(digest_size=16)
     settings = json.dumps(config.to_dict(), sort_keys=True, default=str)
-    for text in (family.__qualname__, settings, torch.__version__, transformers.__version__):
+    for text in (family.__qualname__, settings, torch.__version__, transformers.__version__,
+                 *(() if adapter is None else _texts_of(adapter))):
         digest.update(text.encode() + b"\0")
     for file in [*_files_of(family), *sorted(Path(__file__).parent.glob("*.py"))]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def _texts_of(adapter):
+    """Returns what decides how an adapter computes."""
+    ranks = json.dumps(adapter.ranks, sort_keys=True)
+    settings = {name: sorted(map(str, value)) if isinstance(value, set) else value
+                for name, value in adapter.config.to_dict().items()}
+    return require_peft().__version__, ranks, json.dumps(settings, sort_keys=True, default=str)
 
 
 def _files_of(family):

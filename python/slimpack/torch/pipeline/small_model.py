@@ -44,11 +44,22 @@ def _random_model(family, config, seed):
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(seed)
         model = family(config).double().train()
-        with torch.no_grad():
-            for parameter in model.parameters():  # biases, sinks and norms away from 0 and 1
-                size = 0.5 / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 0.1
-                parameter += torch.randn_like(parameter) * size
+        _scatter(model.parameters())
     tokens_1T = torch.arange(3)[None]
     with torch.no_grad(), Fp64Casts():
         model(input_ids=tokens_1T, use_cache=False)
     return model
+
+
+def scatter(parameters, seed):
+    """Adds random numbers to parameters of a small model, so that none is 0."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        torch.manual_seed(seed)
+        _scatter(parameters)
+
+
+@torch.no_grad()
+def _scatter(parameters):
+    for parameter in parameters:  # biases, sinks and norms away from 0 and 1
+        size = 0.5 / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 0.1
+        parameter += torch.randn_like(parameter) * size

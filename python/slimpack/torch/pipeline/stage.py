@@ -12,6 +12,7 @@ from torch import nn
 
 from slimpack import InvalidInput
 from slimpack.torch.alignment import align
+from slimpack.torch.pipeline.adapters import adapter_of, base_of, new_adapter
 from slimpack.torch.pipeline.attention import NAME
 from slimpack.torch.pipeline.cache import Running, SliceCache
 from slimpack.torch.pipeline.experts import Routers, routers_of
@@ -134,10 +135,10 @@ def _require_layers(place, count):
         raise InvalidInput(f"stage {place.index} of {place.stages} does not exist; give one from 0")
 
 
-def _require_exact(model):
+def _require_exact(model, adapter):
     from slimpack.torch.pipeline.once import require_exact  # which runs stages itself
 
-    require_exact(model)
+    require_exact(model, adapter)
 
 
 def _own_config(model):
@@ -150,11 +151,13 @@ def _own_config(model):
             module.config = known
 
 
-def main_dtype(module):
-    """The dtype of most of a module's parameters, by their numbers."""
+def main_dtype(model, adapter):
+    """The dtype of most of a model's own parameters, by their numbers. Those of an adapter do not
+    count, which PEFT keeps in fp32."""
     numbers = collections.Counter()
-    for parameter in module.parameters():
-        numbers[parameter.dtype] += parameter.numel()
+    for name, parameter in model.named_parameters():
+        if adapter is None or not adapter.owns(name):
+            numbers[parameter.dtype] += parameter.numel()
     return max(numbers, key=numbers.get)
 
 
@@ -171,11 +174,13 @@ class Stage(nn.Module):
     """Made by Stage.from_model or Stage.from_pretrained.
 
     model: the family's own model. Only the parameters of this stage are left in it.
+    adapter: the Adapter of the whole model, of which this stage trains a share; None = the model's own
+        weights train.
     """
 
-    def __init__(self, model, division):
+    def __init__(self, model, division, adapter=None):
         super().__init__()
-        self.model, self.division = model, division
+        self.model, self.division, self.adapter = model, division, adapter
         self.place, self.width = division.place, division.width
         self.decoder, layers = find_layers(model)
         self._cache = SliceCache(division.running)
@@ -197,6 +202,7 @@ class Stage(nn.Module):
     def from_model(cls, model, layout, index=None, *, check=True):
         """A stage of a whole model, of which the other stages' parameters are removed.
 
+        model: of transformers, with an adapter of PEFT in it or without, or a PeftModel.
         layout: a StepPlan, or its layer_begin.
         index: of the stage; by default rank modulo stages.
         check: whether a family that is met for the first time is tried before, as
@@ -205,18 +211,30 @@ class Stage(nn.Module):
         Raises InvalidInput for models and plans that this runtime cannot run.
         """
         place = place_of(layout, index)
+        model = base_of(model)
+        adapter = adapter_of(model)
         if check:
-            _require_exact(model)
-        return cls(model, divide(model, place))
+            _require_exact(model, adapter)
+        return cls(model, divide(model, place), adapter)
 
     @classmethod
-    def from_pretrained(cls, folder, layout, index=None, *, dtype="auto", check=True):
+    def from_pretrained(cls, folder, layout, index=None, *, dtype="auto", check=True, adapter=None,
+                        adapter_seed=0):
         """Does what from_model does, with a model on disk or on the Hub. Only the stage's weights
-        are loaded, and nothing before model and plan are known to run."""
+        are loaded, and nothing before model and plan are known to run.
+
+        adapter: a LoraConfig of PEFT, or the folder or Hub name of an adapter that PEFT has saved, to
+            go on from. It trains alone.
+        adapter_seed: of a new adapter's random weights, which are the same for any stages.
+        """
         place = place_of(layout, index)
+        new = None if adapter is None else new_adapter(folder, adapter, adapter_seed)
         if check:
-            _require_exact(folder)
-        return cls(*load_divided(folder, dtype, lambda model: divide(model, place)))
+            _require_exact(folder, new and new.of)
+        model, division = load_divided(folder, dtype, lambda model: divide(model, place))
+        if new is not None:
+            new.put_into(model)
+        return cls(model, division, new and new.of)
 
     def tied_parameters(self):
         """Parameters that another stage has, too, and whose gradients add up."""
@@ -296,7 +314,7 @@ class Stage(nn.Module):
         return self
 
     def _fill_hollow(self):
-        self._dtype = main_dtype(self)
+        self._dtype = main_dtype(self.model, self.adapter)
         self.division.hollow.fill(self._dtype, self.device)
 
     def _inject(self, _, args, kwargs):
