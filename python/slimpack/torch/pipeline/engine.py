@@ -18,7 +18,13 @@ from slimpack.torch.pipeline.documents import Documents, Given
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.failure import Diverged, FailureWatch
 from slimpack.torch.pipeline.forward_only import StageEvaluation, StageLogprobs
-from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm, unusable
+from slimpack.torch.pipeline.gradients import (
+    added_to_others,
+    local,
+    require_all_trained,
+    squared_norm,
+    unusable,
+)
 from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.instructions import phases_of
 from slimpack.torch.pipeline.loss import StepLoss, sums_by_name
@@ -164,8 +170,11 @@ class Engine:
 
         Steps without a target have nothing to learn from: a warning says so, parameters stay as they
         are, and the norm is 0. Raises RunFailed on all ranks, before parameters change, where the
-        norm is not finite, and afterwards where updated parameters are not.
+        norm is not finite, and afterwards where updated parameters are not. Raises InvalidInput for an
+        optimizer that lacks some of the stage's parameters that are trained, or has others.
         """
+        with self.watch:
+            require_all_trained(self.stage, optimizer)
         targets, self._targets = self._targets, 0
         if targets == 0:
             optimizer.zero_grad()
