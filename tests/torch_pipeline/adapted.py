@@ -3,7 +3,6 @@
 import torch
 from families import config_of, model_of
 from peft import LoraConfig, get_peft_model
-from slimpack.torch.pipeline.adapters import base_of
 
 # By family what has an adapter: modules of attention and of MLPs, under the families' own names.
 TARGETS = {
@@ -29,13 +28,14 @@ def lora(family, **settings):
 
 def adapted(family, seed, dtype=torch.float64, **settings):
     """A PeftModel of a tiny model of random weights, lora_B included. settings: of its LoraConfig."""
-    model = model_of(config_of(family), seed, dtype)
-    return with_random_adapters(get_peft_model(model, lora(family, **settings)))
+    return with_adapter(model_of(config_of(family), seed, dtype), family, **settings)
 
 
-def with_random_adapters(model):
+def with_adapter(model, family, **settings):
+    """The PeftModel of a model of a family."""
+    found = get_peft_model(model, lora(family, **settings))
     with torch.no_grad():
-        for parameter in base_of(model).parameters():
+        for parameter in found.parameters():
             if parameter.requires_grad:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
-    return model
+    return found

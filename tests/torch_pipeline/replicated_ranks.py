@@ -8,6 +8,7 @@ import torch.distributed as dist
 from families import config_of, model_of
 from slimpack import LabelledTokens
 from slimpack.torch import pipeline
+from slimpack.torch.pipeline.adapters import base_of
 from slimpack.torch.pipeline.comparison import Fp64Casts, plain_step
 from slimpack.torch.pipeline.gradients import local
 from slimpack.torch.pipeline.random_plan import random_plan
@@ -62,24 +63,27 @@ def whole(tensor):
 class Found(NamedTuple):
     """of_weights, of_norms: largest relative differences from plain training, of this rank's
     weights after some steps and of the norms of gradients. norms: those of plain training. kept:
-    numbers of weights that this rank keeps."""
+    numbers of weights that this rank keeps. states: names of parameters of which the optimizer keeps
+    some."""
 
     of_weights: float
     of_norms: float
     norms: list[float]
     kept: int
+    states: set[str]
 
 
 def differences(kinds, seed, max_norm, sharded):
     """By family what this rank Found; kinds: by family that of the plans."""
-    return {family: trained(family, kind, seed, max_norm, sharded)
+    return {family: trained(lambda of=family: model_of(config_of(of), seed), kind, seed, max_norm, sharded)
             for family, kind in kinds.items()}
 
 
-def trained(family, kind, seed, max_norm, sharded):
+def trained(make_model, kind, seed, max_norm, sharded):
+    """What this rank Found with the model that make_model returns, the same each time."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    model, whole_model = (model_of(config_of(family), seed) for _ in range(2))
-    stage = pipeline.Stage.from_model(model, [0, 1, LAYERS], rank % STAGES)
+    model, whole_model = make_model(), base_of(make_model())
+    stage = pipeline.Stage.from_model(model, [0, 1, LAYERS], rank % STAGES, check=False)
     engine = pipeline.Engine(stage, shard_replicas=sharded)
     optimizer, norms = optimizer_of(stage.parameters()), []
     with Fp64Casts():
@@ -93,4 +97,5 @@ def trained(family, kind, seed, max_norm, sharded):
                      for name, p in stage.model.named_parameters())
     of_norms = max(abs(a - b) / b for a, b in zip(norms, plain_norms, strict=True))
     kept = sum(local(p).numel() for p in stage.parameters())
-    return Found(of_weights, of_norms, plain_norms, kept)
+    states = {name for name, p in stage.model.named_parameters() if optimizer.state.get(p)}
+    return Found(of_weights, of_norms, plain_norms, kept, states)

@@ -15,6 +15,7 @@ import numpy as np
 import slimpack
 import torch
 import torch.distributed as dist
+from adapted import with_adapter
 from families import config_of, model_of
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline import checkpoints
@@ -46,13 +47,15 @@ def read_held_out(document, begin, end):
     return torch.from_numpy(HELD_OUT[document][begin:end])
 
 
-def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, loss="token", **options):
-    """A Trainer of the model that every rank makes alike."""
+def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, loss="token", lora=None, **options):
+    """A Trainer of the model that every rank makes alike. lora: settings of an adapter that it has."""
     world, rank = dist.get_world_size(), dist.get_rank()
     job = job_of(stages, world // stages)
     sampler = pipeline.StepSampler([len(d) for d in DOCUMENTS], context=CONTEXT,
                                    step_tokens=200, seed=5)
     model = model_of(config_of(MODEL, tie_word_embeddings=True), 1, dtype)
+    if lora is not None:
+        model = with_adapter(model, MODEL, **lora)
     stage = pipeline.Stage.from_model(model, job.stages_for(sampler.peek()), rank % stages)
     engine = pipeline.Engine(stage, loss=loss, shard_replicas=sharded)
     kind = torch.optim.AdamW if dtype == torch.float64 else pipeline.WideAdamW

@@ -202,6 +202,24 @@ def add_random(model, adapter, seed):
     return adapter_of(model).parameters(model).values()
 
 
+def require_equal_replicas(stage, groups):
+    """Raises InvalidInput, on all ranks alike, where replicas begin with other weights of an adapter.
+    Called by all ranks."""
+    if stage.adapter is None:
+        return
+    digest = hashlib.blake2b(digest_size=7)
+    for parameter in stage.stored_parameters().values():
+        digest.update(parameter.detach().cpu().contiguous().view(torch.uint8).numpy())
+    said = groups.gather_numbers([int.from_bytes(digest.digest())])
+    for rank, other in enumerate(said):
+        if other != said[rank % stage.place.stages]:
+            groups.let_all_hear()
+            raise InvalidInput(
+                f"the adapters of ranks {rank % stage.place.stages} and {rank} begin with different "
+                "weights; call torch.manual_seed with the same number on all ranks before PEFT makes "
+                "them")
+
+
 def _config_for(config, modules):
     """Returns the same LoraConfig for these modules alone."""
     changed = copy.deepcopy(config)

@@ -14,7 +14,7 @@ from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, pl
 from slimpack.torch.pipeline.family import family_of
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
 from slimpack.torch.pipeline.random_plan import random_layer_begin, random_plan
-from slimpack.torch.pipeline.refusals import reason_of, require_trainable
+from slimpack.torch.pipeline.refusals import reason_of, require_trainable, require_wide_weights
 from slimpack.torch.pipeline.small_model import scatter, small_model
 
 EXACT = 1e-9  # of a gradient's largest entry; fp64 sums in another order differ by some 1e-14
@@ -92,6 +92,8 @@ def tried(model, adapter, seed=0):
     start = time.perf_counter()
     family, config = (type(model), model.config) if _is_model(model) else family_of(model)
     require_trainable(config)
+    if _is_model(model):
+        require_wide_weights(model)
     small = small_model(family, config, seed)
     if adapter is not None:
         scatter(add_random(small, adapter, seed), seed)

@@ -123,6 +123,7 @@ class Checkpoints:
             state = read_state(folder)
             with _one_line(f"load {folder}"), lost("all ranks"):
                 stored = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata
+                _require_same_weights(engine, folder, stored)
                 states = _empty_states(engine.stage, optimizer, stored)
                 tensors = {f"optimizer/{key}/{name}": value for name, of in states.items()
                            for key, value in of.items()}
@@ -147,12 +148,38 @@ class Checkpoints:
 
 
 def _weights(stage):
-    """By name the stage's parameters and what buffers its family stores."""
-    stored = stage.model.state_dict(keep_vars=True)
-    parameters = dict(stage.model.named_parameters())
-    known = set(parameters.values())
-    return {**{name: p.detach() for name, p in parameters.items()},
-            **{name: tensor for name, tensor in stored.items() if tensor not in known}}
+    """By name the stage's stored parameters and, without an adapter, what buffers its family stores."""
+    parameters = stage.stored_parameters()
+    found = {name: p.detach() for name, p in parameters.items()}
+    if stage.adapter is None:
+        known = set(parameters.values())
+        stored = stage.model.state_dict(keep_vars=True)
+        found |= {name: tensor for name, tensor in stored.items() if tensor not in known}
+    return found
+
+
+def _require_same_weights(engine, folder, stored):
+    """Raises InvalidInput, on all ranks alike, where a checkpoint has the weights of an adapter that
+    the engine's model does not have, or the reverse."""
+    mine = {name: tuple(tensor.shape) for name, tensor in _weights(engine.stage).items()}
+    there = {name: tuple(tensor.size) for name, tensor in stored.items()
+             if not name.startswith("optimizer/")}
+    wanted = {name: shape for of_rank in engine.groups.gather_objects(mine)
+              for name, shape in of_rank.items()}
+    holds = any(".lora_" in name for name in there)
+    trains = engine.stage.adapter is not None
+    kinds = {True: "an adapter", False: "the weights of a whole model"}
+    remedy = "go on with the model of that run, or train in another folder"
+    if holds != trains:
+        raise InvalidInput(f"{folder} holds {kinds[holds]}, this run trains {kinds[trains]}; {remedy}")
+    for name in sorted(wanted.keys() | there.keys()) if trains else ():
+        if wanted.get(name) != there.get(name):
+            raise InvalidInput(f"the adapter in {folder} has {_shown(there.get(name))} for {name}, that "
+                               f"of this run {_shown(wanted.get(name))}; {remedy}")
+
+
+def _shown(shape):
+    return "no weight" if shape is None else f"a weight of shape {list(shape)}"
 
 
 def _trained(stage, optimizer):

@@ -14,6 +14,8 @@ from slimpack import InvalidInput
 from slimpack.torch.losses.function import loss_of
 from slimpack.torch.losses.objectives import value_of
 from slimpack.torch.losses.tokens import SUM, TOKEN
+from slimpack.torch.pipeline.adapter_files import join_shares
+from slimpack.torch.pipeline.adapters import require_equal_replicas
 from slimpack.torch.pipeline.documents import Documents, Given
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.failure import Diverged, FailureWatch
@@ -30,7 +32,7 @@ from slimpack.torch.pipeline.instructions import phases_of
 from slimpack.torch.pipeline.loss import StepLoss, sums_by_name
 from slimpack.torch.pipeline.packs import BACKWARD, COMPUTE, RECEIVE, stage_plan
 from slimpack.torch.pipeline.replication import replication_of
-from slimpack.torch.pipeline.saving import write_index, write_shard
+from slimpack.torch.pipeline.saving import write_adapter_shard, write_index, write_shard
 from slimpack.torch.pipeline.stage_step import StageStep
 from slimpack.torch.pipeline.trace import (
     OPTIMIZER,
@@ -82,6 +84,8 @@ class Engine:
         self.stage, self._loss, self._load_balancing = stage, loss_of(loss), load_balancing
         self.groups = Groups(stage.place, bool(stage.division.tied))
         self.watch = FailureWatch(self.groups)
+        with self.watch:
+            require_equal_replicas(stage, self.groups)
         self._replication = replication_of(stage, self.groups, shard_replicas)
         self._recorder = self._last = None
         self._targets = 0  # of the steps since the last update
@@ -197,9 +201,9 @@ class Engine:
         return norm
 
     def has_finite_weights(self):
-        """Whether all parameters of all ranks are finite numbers."""
+        """Whether all parameters of all ranks that can change are finite numbers."""
         with self.watch:
-            count = unusable(self.stage.named_parameters()).to(self.stage.device)
+            count = unusable(self.stage.stored_parameters().items()).to(self.stage.device)
             self.groups.sum(count, "all")
         return count.item() == 0
 
@@ -210,14 +214,19 @@ class Engine:
             spans, peaks = zip(*self.groups.gather_objects(mine), strict=True)
         return timeline_json(spans, list(peaks), self.groups.replicas)
 
-    def save_pretrained(self, folder):
+    def save_pretrained(self, folder, *, merged=False):
         """Writes the model where transformers' from_pretrained reads it: the ranks of the first
-        replica write a file each."""
+        replica write a file each. Of a model with an adapter writes that alone, where PEFT reads it.
+
+        merged: writes the model with its adapter merged into its weights; one without as it is.
+        """
+        alone = self.stage.adapter is not None and not merged
+        write, join = (write_adapter_shard, join_shares) if alone else (write_shard, write_index)
         with self.watch:
-            shard = write_shard(self.stage, folder, write=self.groups.replica == 0)
+            shard = write(self.stage, folder, write=self.groups.replica == 0)
             shards = self.groups.gather_objects(shard)
             if self.groups.replica == 0 and self.stage.place.is_first:
-                write_index(self.stage, folder, [of_rank for of_rank in shards if of_rank])
+                join(self.stage, folder, [of_rank for of_rank in shards if of_rank])
             self.groups.gather_objects(None)  # nobody goes on before the folder is complete
 
     def _begin(self, plan, given, loss):

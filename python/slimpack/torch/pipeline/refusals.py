@@ -9,6 +9,7 @@ _OTHER_HEADS = ("classifier", "summary", "cls")
 
 def require_trainable(config):
     """Raises InvalidInput naming what a configuration has that slices cannot be trained with."""
+    _require_no_quantization(config)
     text = config.get_text_config()
     _require_attention_layers(text)
     _require_own_keys(text)
@@ -28,11 +29,34 @@ def require_places(model):
             "have places in a document; train this model without a pipeline")
 
 
+def require_wide_weights(model):
+    """Raises InvalidInput for a model whose weights take fewer than 16 bits, whatever its
+    configuration says."""
+    for name, parameter in model.named_parameters():
+        if not parameter.is_floating_point() or parameter.dtype.itemsize < 2:
+            raise _narrow(f"{name} is {parameter.dtype}")
+
+
+def _narrow(what):
+    return InvalidInput(f"{what}, slices are tried with weights of 16 bits and wider; take the model in "
+                        "bf16")
+
+
 def random_settings(config):
     """By name the probabilities above 0 with which a model drops or changes numbers in training."""
     return {name: value for name, value in config.to_dict().items()
             if ("drop" in name or "jitter" in name) and not name.startswith(_OTHER_HEADS)
             and isinstance(value, float) and value > 0}
+
+
+def _require_no_quantization(config):
+    settings = getattr(config, "quantization_config", None)
+    if not settings:
+        return
+    settings = settings if isinstance(settings, dict) else settings.to_dict()
+    if not settings.get("dequantize"):
+        raise _narrow(f"quantization_config asks for weights in the format of "
+                      f"{settings.get('quant_method')}")
 
 
 def _require_attention_layers(config):

@@ -97,7 +97,10 @@ class Sharded:
             module.reshard()
 
     def reduce(self):
-        """Gradients of shares became those of the whole step; others are not complete yet."""
+        """Gradients of shares became those of the whole step; others are not complete yet. Weights of
+        a stage in which nothing trains are still whole, since no backward pass ran."""
+        for module in self._modules:
+            module.reshard()
         summed(self._whole, self._groups, "replicas")
         summed(self._stage.tied_parameters(), self._groups, "tied")
 

@@ -10,23 +10,27 @@ from torch.distributed.tensor import DTensor
 from transformers.core_model_loading import revert_weight_conversion
 
 from slimpack import InvalidInput
+from slimpack.torch.pipeline.adapter_files import merged, own_name, require_no_adapter, write_share
 
 _INDEX = "model.safetensors.index.json"
 
 
 def write_shard(stage, folder, *, write=True):
-    """Writes one stage's weights, named as in the family's checkpoints. A tied weight is in the
-    first stage's shard alone. Returns (file name, {weight: bytes}).
+    """Writes one stage's weights, named as in the family's checkpoints, with its adapter merged into
+    them. A tied weight is in the first stage's shard alone. Returns (file name, {weight: bytes}).
 
     Replicas that share weights out all call this, to hand over theirs; those without `write` write
     nothing and get None.
 
     Raises InvalidInput where from_pretrained would not find a weight by its name.
     """
-    _require_own_names(stage.model)
-    state = _whole_state(stage, keep=write)
+    _require_own_names(stage)
+    require_no_adapter(folder)
+    state = _whole_state(stage, stage.model.state_dict(keep_vars=True), keep=write)
     if not write:
         return None
+    if stage.adapter is not None:
+        state = merged(stage, state)
     folder, place = Path(folder), stage.place
     folder.mkdir(parents=True, exist_ok=True)
     state = revert_weight_conversion(stage.model, state)
@@ -38,12 +42,23 @@ def write_shard(stage, folder, *, write=True):
     return file, {name: tensor.nbytes for name, tensor in state.items()}
 
 
-def _require_own_names(model):
-    """Adapters rename the weights that they wrap. from_pretrained would draw those anew, with a
-    warning alone."""
+def write_adapter_shard(stage, folder, *, write=True):
+    """Writes one stage's share of the adapter alone, as write_shard writes weights. Returns what
+    join_shares takes."""
+    state = _whole_state(stage, stage.adapter.parameters(stage.model), keep=write)
+    return write_share(stage, state, folder) if write else None
+
+
+def _require_own_names(stage):
+    """Other libraries' adapters rename the weights that they wrap. from_pretrained would draw those
+    anew, with a warning alone."""
+    model = stage.model
     with torch.device("meta"):
         known = type(model)(model.config).state_dict().keys()
-    others = [name for name in model.state_dict() if name not in known]
+    names = list(model.state_dict())
+    if stage.adapter is not None:
+        names = [own for own in (own_name(stage.adapter, name) for name in names) if own is not None]
+    others = [name for name in names if name not in known]
     if others:
         raise InvalidInput(
             f"{type(model).__name__} has no weight {others[0]} and {len(others) - 1} others of this "
@@ -51,10 +66,10 @@ def _require_own_names(model):
             "merge them into the model first")
 
 
-def _whole_state(stage, keep):
-    """By name one stage's weights, on the CPU; nothing without `keep`."""
+def _whole_state(stage, tensors, keep):
+    """By name these tensors of a stage, on the CPU; nothing without `keep`."""
     state, seen = {}, set() if stage.place.is_first else set(stage.tied_parameters())
-    for name, tensor in stage.model.state_dict(keep_vars=True).items():
+    for name, tensor in tensors.items():
         if tensor in seen:
             continue
         seen.add(tensor)

@@ -21,7 +21,11 @@ from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.observation import observe
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.packs import require_runnable
-from slimpack.torch.pipeline.refusals import require_places, require_trainable
+from slimpack.torch.pipeline.refusals import (
+    require_places,
+    require_trainable,
+    require_wide_weights,
+)
 from slimpack.torch.pipeline.rotary import by_document
 from slimpack.torch.pipeline.selective import Selective
 from slimpack.torch.pipeline.work import Stopped
@@ -94,6 +98,7 @@ def divide(model, place):
     """
     require_trainable(model.config)
     require_places(model)
+    require_wide_weights(model)
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers))
     running = Running()
@@ -241,6 +246,13 @@ class Stage(nn.Module):
         if self.place.is_first or self.place.is_last:
             return [self.model.get_parameter(name) for name in self.division.tied]
         return []
+
+    def stored_parameters(self):
+        """By name the parameters that training changes and checkpoints hold: those of the adapter, or
+        without one all."""
+        if self.adapter is not None:
+            return self.adapter.parameters(self.model)
+        return dict(self.model.named_parameters())
 
     def own_layers(self):
         """The stage's layers, in order."""
