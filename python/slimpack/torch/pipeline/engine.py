@@ -1,5 +1,6 @@
 """One rank of a pipeline of processes: runs a planned step."""
 
+import contextlib
 import dataclasses
 import hashlib
 import math
@@ -125,16 +126,22 @@ class Engine:
             return StepResult(loss.total.item(), 0.0, totals.targets, totals.divisor, step.meter.peak,
                               self._metrics(loss))
 
-    def logprobs(self, plan, documents, labels=None):
+    def logprobs(self, plan, documents, labels=None, *, adapter=True):
         """By sequence of the plan, on all replicas, the log-probability of every token after those before
         it: a list of tensors [tokens], fp32 or wider, in the host's memory of every rank. 0 for tokens
         that are no targets, such as a sequence's first one.
 
+        adapter: whether those of the model as it is; else those of the model without its adapter, the
+            reference that it began with.
+
         Runs forward passes alone and leaves everything else as it is. Takes and raises what `step` does.
         """
         with self.watch:
+            if not adapter and self.stage.adapter is None:
+                raise InvalidInput("the model has no adapter, so it is its own reference; leave adapter=False out")
             begun = self._begin(plan, Given(documents, labels), _TOKENS)
-            return [logprobs_T for logprobs_T, _ in self._logprobs(begun)]
+            with contextlib.nullcontext() if adapter else self.stage.adapter.disabled(self.stage.model):
+                return [logprobs_T for logprobs_T, _ in self._logprobs(begun)]
 
     def step_on_logprobs(self, plan, documents, objective, labels=None):
         """Runs a step whose loss is no sum over tokens: a function of the log-probabilities of all the
