@@ -10,7 +10,8 @@ SlimPack's plans.
 whose weights are trained on. Processes = stages × replicas. The first start measures the model's
 layers for some seconds, so that steps are planned, and what backward computes again is chosen, with
 what they take here. Ctrl-C or SIGTERM saves and ends it; started again with --resume, it goes on.
-runs/any/model loads with from_pretrained.
+runs/any/model loads with from_pretrained. With --lora-rank the model is frozen and an adapter of PEFT
+trains, which is in runs/any/adapter; runs/any/model has it merged.
 """
 
 import argparse
@@ -40,6 +41,8 @@ def parse():
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--dtype", choices=DTYPES, default="fp32",
                         help="of the model; AdamW's states and gradients are fp32 (default: fp32)")
+    parser.add_argument("--lora-rank", type=int, default=0, metavar="R",
+                        help="train an adapter of this rank in all linear modules of the layers")
     parser.add_argument("--hardware", help="plan with the figures of this GPU, such as h100, "
                         "instead of measuring layers")
     parser.add_argument("--held-out", help="a dataset that is evaluated before and after")
@@ -64,14 +67,27 @@ def job_of(config, replicas, options, target_share=1):
     return slimpack.Job(config, cost=cost, **settings)
 
 
-def stage_of(model, layer_begin, index, dtype):
+def lora_of(rank):
+    """The configuration of an adapter; None without a rank."""
+    if not rank:
+        return None
+    from peft import LoraConfig  # only adapters need it
+
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+
+
+def stage_of(model, layer_begin, index, dtype, lora=None):
     """A stage on this process's device."""
     device = torch.device("cuda") if torch.cuda.is_available() else torch.device("cpu")
     if not Path(model).is_file():
-        stage = pipeline.Stage.from_pretrained(model, layer_begin, index, dtype=dtype)
+        stage = pipeline.Stage.from_pretrained(model, layer_begin, index, dtype=dtype, adapter=lora)
         return stage.to(device)
     torch.manual_seed(0)  # the same weights on all ranks
     whole = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(model), dtype=dtype)
+    if lora is not None:
+        from peft import get_peft_model
+
+        whole = get_peft_model(whole, lora)
     return pipeline.Stage.from_model(whole, layer_begin, index).to(device)
 
 
@@ -96,7 +112,8 @@ def main():
     sampler = pipeline.StepSampler(dataset.lengths(), context=options.context,
                                    step_tokens=options.step_tokens)
     layer_begin = job.stages_for(sampler.peek())
-    stage = stage_of(options.model, layer_begin, rank % options.stages, DTYPES[options.dtype])
+    stage = stage_of(options.model, layer_begin, rank % options.stages, DTYPES[options.dtype],
+                     lora_of(options.lora_rank))
     engine = pipeline.Engine(stage, shard_replicas=options.shard)
     optimizer = pipeline.WideAdamW(stage.parameters(), lr=options.learning_rate)
     steps = pipeline.PlannedSteps(engine, job, sampler, dataset.read)
@@ -107,7 +124,9 @@ def main():
     trainer = pipeline.Trainer(engine, optimizer, steps, options.output, resume=options.resume, log=options.log,
                                held_out=held_out)
     trainer.train(options.steps)
-    engine.save_pretrained(Path(options.output) / "model")
+    if options.lora_rank:
+        engine.save_pretrained(Path(options.output) / "adapter")
+    engine.save_pretrained(Path(options.output) / "model", merged=True)
     if rank == 0 and not Path(options.model).is_file():
         save_tokenizer(options.model, Path(options.output) / "model")
 

@@ -75,7 +75,7 @@ def test_a_model_with_an_injected_adapter_is_the_same_as_a_peft_model():
 
 
 def flops(make_model):
-    """Of the matrix products of a step of one document with 50 tokens on two stages, computed once."""
+    """Counts the matrix products of a step of one document with 50 tokens on two stages, computed once."""
     plan = random_plan([50], [0, 2, 4], random.Random(1), kind="packed", recompute="nothing")
     engine = LocalEngine(stages_of(make_model, plan.layer_begin))
     with FlopCounterMode(display=False) as counter:

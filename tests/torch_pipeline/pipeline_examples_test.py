@@ -65,6 +65,16 @@ def test_llama_trains_on_two_stages_and_resumes(corpus, tmp_path):
     assert model.num_parameters() == slimpack.Job("demo", {}, "h100").parameters
 
 
+def test_an_adapter_trains_and_resumes(corpus, tmp_path):
+    command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, "--lora-rank", "4", "--hardware", "h100",
+               "--context", "256", "--step-tokens", "512"]
+    losses = trained(tmp_path, *command, "--steps", "3")
+    assert trained(tmp_path, *command, "--steps", "4", "--resume")[:3] == losses
+    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "model")
+    assert merged.num_parameters() == slimpack.Job("demo", {}, "h100").parameters
+    assert (tmp_path / "adapter" / "adapter_model.safetensors").exists()
+
+
 def test_experts_train_on_two_replicas_that_share_them_out(corpus, tmp_path):
     losses = trained(tmp_path, ANY, corpus, "--model", DEMO_MOE, "--output", tmp_path, "--stages",
                      "1", "--shard", "--context", "256", "--step-tokens", "512", "--steps", "3",

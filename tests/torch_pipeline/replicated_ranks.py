@@ -80,7 +80,7 @@ def differences(kinds, seed, max_norm, sharded):
 
 
 def trained(make_model, kind, seed, max_norm, sharded):
-    """What this rank Found with the model that make_model returns, the same each time."""
+    """Returns what this rank Found with the model that make_model makes, the same each time."""
     rank, world = dist.get_rank(), dist.get_world_size()
     model, whole_model = make_model(), base_of(make_model())
     stage = pipeline.Stage.from_model(model, [0, 1, LAYERS], rank % STAGES, check=False)
