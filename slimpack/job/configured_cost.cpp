@@ -27,6 +27,11 @@ Costs over_links(Costs measured, const RunConfig& config) {
 std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& shape) {
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
+    if (config.model.adapter_rank > 0)
+      invalid_input(
+          "model.adapter_rank is {}, but {} was measured, and says itself what is trained; leave "
+          "adapter_rank out, and profile the model with its adapters",
+          config.model.adapter_rank, name);
     Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
     const Abilities able = abilities(cost);
     if (able.own_layers && !shape.edges)
@@ -65,6 +70,8 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
   Costs cost =
       cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
                          config.parallel.dp, config.parallel.pp, config.parallel.context());
+  if (config.model.adapter_rank > 0)
+    cost = with_adapters(std::move(cost), config.model.adapter_rank, *config.hardware);
   if (config.train.device == DeviceKind::kCuda) cost = with_gpu(std::move(cost), *config.hardware);
   cost.zero = config.parallel.zero;
   return on_device(std::move(cost), config.train.device);

@@ -16,6 +16,7 @@ from slimpack.torch.pipeline import LocalEngine
 from slimpack.torch.pipeline.documents import Given
 from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.profiling import counted_model, profile
+from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.clock import Clock
 from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.live_bytes import CountedBytes, live_bytes
@@ -52,21 +53,23 @@ def parameters_of(config):
     (GEMMA2, (0, 1, 0, 1), [8, 0]), (MIXTRAL, (0, 0, 0, 0), [0]), (DEEPSEEK, (0, 1, 1, 1), [0, 0]),
     (LLAMA, (0, 0, 0, 0), [0])], ids=lambda value: getattr(value, "model_type", None))
 def test_layers_of_the_same_shapes_and_window_are_of_one_kind(config, kind_of_layer, windows):
-    known = counted(config)
+    known = counted(Blueprint.of(config))
     assert known.kind_of_layer == kind_of_layer
     assert [kind.window for kind in known.kinds] == windows
     layers = sum(known.kinds[kind].parameters for kind in kind_of_layer)
-    assert layers + known.before + known.after - known.shared == parameters_of(config)
+    edges = known.edges
+    assert layers + edges.before + edges.after - edges.shared == parameters_of(config)
+    assert known.is_whole
 
 
 def test_a_tied_embedding_is_needed_at_both_ends():
-    known = counted(GEMMA2)
-    assert (known.before, known.after, known.shared) == (61 * 16, 61 * 16 + 16, 61 * 16)
+    known = counted(Blueprint.of(GEMMA2))
+    assert known.edges == (61 * 16, 61 * 16 + 16, 61 * 16)
 
 
 def test_a_token_is_multiplied_with_the_experts_that_it_is_sent_to():
     # q and output 16 · 16, k and v 16 · 8, the router 16 · 8, three maps of 16 · 24 in two experts.
-    assert counted(MIXTRAL).kinds[0].weights == 2 * 256 + 2 * 128 + 128 + 2 * 3 * 384
+    assert counted(Blueprint.of(MIXTRAL)).kinds[0].weights == 2 * 256 + 2 * 128 + 128 + 2 * 3 * 384
 
 
 class CurrentDevice:
@@ -88,7 +91,7 @@ class CurrentDevice:
     # Experts have a width of 24, and the shared one, too; a matrix of 1 · 6 corrects their scores.
     ("ernie4_5_moe", dict(moe_layer_start_index=0), 2 * 1024 + 2 * 512 + 192 + 3 * 3 * 768 + 6)])
 def test_experts_are_counted_under_every_name(family, settings, expected):
-    assert counted(families.config_of(family, **settings)).kinds[-1].weights == expected
+    assert counted(Blueprint.of(families.config_of(family, **settings))).kinds[-1].weights == expected
 
 
 def test_on_a_gpu_events_in_its_queue_say_what_a_pass_takes(monkeypatch):
@@ -133,7 +136,7 @@ def test_live_bytes_of_a_gpu_are_those_of_the_device_that_was_named(monkeypatch)
 
 
 def lone(config, layer=0):
-    return LoneLayer(config, layer, torch.float32, CPU, Clock(CPU))
+    return LoneLayer(Blueprint.of(config), layer, torch.float32, CPU, Clock(CPU))
 
 
 @pytest.mark.parametrize(("config", "layer", "elements"), [
@@ -142,7 +145,7 @@ def lone(config, layer=0):
     (DEEPSEEK, 0, 8 + 4)],  # the latent, and the part of keys that heads share
     ids=["llama", "gemma2 window", "gemma2", "deepseek_v3"])
 def test_keys_and_values_have_the_bytes_that_the_cache_is_given(config, layer, elements):
-    window = counted(config).kinds[layer].window
+    window = counted(Blueprint.of(config)).kinds[layer].window
     assert lone(config, layer).key_value_bytes(window) == 4 * elements
 
 
@@ -359,7 +362,7 @@ def test_bad_arguments_are_refused(tmp_path, settings, reason):
 
 def test_models_with_several_windows_are_refused():
     config = config_of("gemma2", head_dim=4, sliding_window=8)
-    kinds = counted(config).kinds
+    kinds = counted(Blueprint.of(config)).kinds
     other = dataclasses.replace(kinds[0], window=16)
     with pytest.raises(InvalidInput, match="windows of 8 and 16"):
         counted_model._require_one_window([kinds[0], other])

@@ -17,10 +17,10 @@ _TURNS = 3
 
 
 class Embedding:
-    """The embedding of token ids."""
+    """The embedding of token ids. trained: whether anything before the layers is."""
 
-    def __init__(self, config, dtype, device, clock):
-        self._clock = clock
+    def __init__(self, config, dtype, device, clock, *, trained):
+        self._clock, self._trained = clock, trained
         text = config.get_text_config()
         self._module = torch.nn.Embedding(text.vocab_size, text.hidden_size, dtype=dtype,
                                           device=device)
@@ -30,6 +30,8 @@ class Embedding:
         device = self._module.weight.device
         ids_T = torch.randint(self._module.num_embeddings, (tokens,), device=device)
         rows_TD, forward = self._clock.timed(lambda: self._module(ids_T))
+        if not self._trained:
+            return forward, 0.0
         grad_TD = torch.randn_like(rows_TD)
         return forward, self._clock.timed(lambda: rows_TD.backward(grad_TD))[1]
 
@@ -37,10 +39,11 @@ class Embedding:
 class Head:
     """The last stage's head, and the loss and its gradient, in the model's own code."""
 
-    def __init__(self, config, dtype, device, clock):
+    def __init__(self, blueprint, dtype, device, clock):
         self._clock = clock
+        config = blueprint.config
         layers = config.get_text_config().num_hidden_layers
-        self._stage = lone_stage(config, layers - 1, dtype, device, last=True)
+        self._stage = lone_stage(blueprint, layers - 1, dtype, device, last=True)
         self._vocabulary = config.get_text_config().vocab_size
         with torch.no_grad():  # the head takes what the decoder returns
             pack = Pack((Slice(0, 0, 2),))
