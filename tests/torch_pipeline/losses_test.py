@@ -6,8 +6,11 @@ import itertools
 import random
 from types import SimpleNamespace
 
+import labels_ranks
 import pytest
 import torch
+import training_ranks
+from families import config_of, model_of
 from losses_ranks import (
     MEANS,
     OBJECTIVES,
@@ -19,13 +22,13 @@ from losses_ranks import (
     plain_objective_step,
     plain_step,
 )
-from ranks import Ranks
+from ranks import Ranks, run
 from slimpack import InvalidInput, LabelledTokens
 from slimpack.torch import losses
 from slimpack.torch.losses import objectives
 from slimpack.torch.losses.function import loss_of as function_of
-from slimpack.torch.pipeline import LocalEngine, documents, loss
-from slimpack.torch.pipeline.comparison import largest_difference, largest_of
+from slimpack.torch.pipeline import LocalEngine, StepSampler, documents, loss
+from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, largest_of
 from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.pipeline.random_plan import random_plan
 from slimpack.torch.targets import Targets
@@ -285,3 +288,30 @@ def test_nobody_waits_for_the_device(monkeypatch):
     found = loss.StepLoss(stage, function, 7)
     targets = Targets(torch.tensor([3, -100, 0, 10, 5]), extras={"advantages": torch.ones(5)})
     assert found.add(torch.zeros(5, 4, device="meta"), targets).shape == (5, 4)
+
+
+def means_of(given):
+    """(place-weighted cross-entropy, place) of the targets of parts of documents, [(part, first place)]."""
+    model = model_of(config_of(training_ranks.MODEL, tie_word_embeddings=True), 1)
+    loss, places, count = 0.0, 0, 0
+    with Fp64Casts(), torch.no_grad():
+        for part, first in given:
+            log_TV = torch.log_softmax(model(input_ids=part.tokens[None], use_cache=False).logits[0], -1)
+            for i in range(1, len(part)):
+                if part.labels[i] != -100:
+                    loss -= (first + i) * log_TV[i - 1, part.tokens[i]].item()
+                    places, count = places + first + i, count + 1
+    return loss / count, places / count
+
+
+def test_a_trainer_writes_the_metrics_of_its_loss_for_documents_that_bring_extras(tmp_path):
+    run(2, labels_ranks.train_on_extras, tmp_path, 2)
+    context = training_ranks.CONTEXT
+    held_out = [(d[i:i + context], i) for d in labels_ranks.EVALUATED for i in range(0, len(d), context)]
+    sampler = StepSampler([len(d) for d in training_ranks.DOCUMENTS], context=context, step_tokens=200, seed=5)
+    drawn = [(labels_ranks.TRAINED[d][begin:begin + n], begin)
+             for d, begin, n in zip(*sampler.next_step()[:3], strict=True)]
+    for lines, name, given in ((training_ranks.lines, "loss", drawn),
+                               (training_ranks.evaluations, "evaluation_loss", held_out)):
+        first = lines(tmp_path)[0]
+        assert (first[name], first[f"{name}_place"]) == pytest.approx(means_of(given), rel=BOUND)
