@@ -88,6 +88,8 @@ def main():
                 print(f"epoch {epoch + 1}  loss {result.loss:.4f}  "
                       + "  ".join(f"{name} {value:.3f}" for name, value in result.metrics.items()), flush=True)
     engine.save_pretrained(Path(options.output) / "model")
+    if dist.get_rank() == 0:
+        AutoTokenizer.from_pretrained(options.model).save_pretrained(Path(options.output) / "model")
 
 
 if __name__ == "__main__":

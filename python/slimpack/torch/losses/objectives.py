@@ -43,7 +43,11 @@ def value_of(objective, logprobs, weights):
                            "numbers by name")
     found = torch.autograd.grad(loss.sum(), leaves, allow_unused=True)
     coefficients = [torch.zeros_like(leaf) if one is None else one for leaf, one in zip(leaves, found, strict=True)]
-    return Value(loss.item(), {name: float(value) for name, value in metrics.items()}, coefficients)
+    return Value(loss.item(), {name: _number(value) for name, value in metrics.items()}, coefficients)
+
+
+def _number(value):
+    return value.item() if isinstance(value, torch.Tensor) else float(value)
 
 
 def dpo(chosen, rejected, reference, *, beta=0.1, label_smoothing=0.0):
