@@ -189,5 +189,5 @@ def test_what_was_exact_once_is_remembered_by_adapter():
     digests = [once._digest(base, adapter_of(base)) for base in (
         base_of(adapted("llama", 1, **settings))
         for settings in ({}, {"r": 8}, {"use_dora": True}, {"target_modules": ["q_proj"]}))]
-    assert len({*digests, once._digest(model_of(config_of("llama"), 1), None)}) == 5
+    assert len({*digests, once._digest(model_of(config_of("llama"), 1))}) == 5
     assert digests[0] == once._digest(*(of(base_of(adapted("llama", 2))) for of in (base_of, adapter_of)))
