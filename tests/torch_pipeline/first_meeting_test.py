@@ -15,14 +15,14 @@ from transformers import LlamaForCausalLM
 @pytest.fixture
 def checked(tmp_path, monkeypatch):
     """The models that were checked, with nothing remembered yet."""
-    models, check = [], once.check
+    models, tried = [], once.tried
 
-    def noted(model):
+    def noted(model, adapter):
         models.append(model)
-        return check(model)
+        return tried(model, adapter)
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(once, "check", noted)
+    monkeypatch.setattr(once, "tried", noted)
     return models
 
 

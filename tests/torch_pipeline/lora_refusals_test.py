@@ -10,6 +10,7 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from slimpack import InvalidInput
 from slimpack.torch.pipeline import Stage, adapters
+from slimpack.torch.pipeline.saving import write_adapter_shard, write_shard
 from transformers import AutoConfig
 
 
@@ -87,6 +88,7 @@ def assert_refused(reason, call, *arguments, **options):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("name", MODELS)
 def test_models_whose_adapters_stages_cannot_hold_are_refused(name):
     make, reason = MODELS[name]
@@ -145,6 +147,14 @@ def test_saved_adapters_of_other_models_are_refused(folder, tmp_path, change, re
     (tmp_path / "adapter_config.json").write_text((folder / "adapter" / "adapter_config.json").read_text())
     # Layer 3 is on the other stage; every stage refuses.
     assert_refused(reason, Stage.from_pretrained, folder / "base", [0, 2, 4], 0, adapter=tmp_path)
+
+
+def test_an_adapter_and_a_model_do_not_share_a_folder(tmp_path):
+    stage = Stage.from_model(adapted("llama", 1), [0, 4], 0, check=False)
+    (tmp_path / "config.json").touch()
+    assert_refused("holds a model, into which", write_adapter_shard, stage, tmp_path)
+    (tmp_path / "adapter_config.json").touch()
+    assert_refused("holds an adapter, which from_pretrained would", write_shard, stage, tmp_path)
 
 
 def test_adapters_need_peft(folder, monkeypatch):

@@ -5,9 +5,9 @@ import random
 import pytest
 import slimpack.torch
 import torch
-from adapted import TARGETS, adapted
+from adapted import TARGETS, adapted, lora
 from families import config_of, model_of
-from peft import inject_adapter_in_model
+from peft import PeftModel, inject_adapter_in_model
 from peft.tuners.lora import LoraLayer
 from slimpack.torch.pipeline import Stage, once
 from slimpack.torch.pipeline.adapters import adapter_of, base_of
@@ -15,6 +15,7 @@ from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, pl
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
 from slimpack.torch.pipeline.random_plan import random_plan
 from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModelForCausalLM
 from trial import BOUND, random_case, run_locally
 
 # Beside plain LoRA of all layers.
@@ -24,6 +25,7 @@ VARIANTS = {
     "biased": dict(lora_bias=True),
     "first layers": dict(layers_to_transform=[0, 1]),
     "last layer": dict(layers_to_transform=[3]),
+    "some modules": dict(exclude_modules=["k_proj", "up_proj"], init_lora_weights="gaussian"),
     "ranks by name": dict(rank_pattern={"q_proj": 2, r"layers\.2\..*o_proj": 6},
                           alpha_pattern={"k_proj": 11}),
 }
@@ -72,6 +74,53 @@ def test_a_model_with_an_injected_adapter_is_the_same_as_a_peft_model():
     for one, other in zip(engines[0].stages, engines[1].stages, strict=True):
         for (name, p), (_, q) in zip(one.named_parameters(), other.named_parameters(), strict=True):
             assert p.grad is q.grad is None or torch.equal(p.grad, q.grad), name
+
+
+@pytest.fixture(name="base", scope="module")
+def fixture_base(tmp_path_factory):
+    """The folder of a model in fp32."""
+    folder = tmp_path_factory.mktemp("base")
+    model_of(config_of("llama"), 1, torch.float32).save_pretrained(folder)
+    return folder
+
+
+def test_stages_from_folders_have_the_gradients_of_the_adapter_that_peft_saved(base, tmp_path):
+    adapted("llama", 1, torch.float32).save_pretrained(tmp_path)
+    whole = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float64, attn_implementation="eager")
+    model = PeftModel.from_pretrained(whole.train(), tmp_path, is_trainable=True)
+    plan, documents = random_case(5, stages=2)
+    engine = LocalEngine([Stage.from_pretrained(base, plan, index, dtype=torch.float64, check=False,
+                                                adapter=tmp_path) for index in range(2)])
+    with Fp64Casts():
+        engine.step(plan, documents)
+        plain_step(model, documents)
+    assert largest_difference(whole, engine.stages)[0] <= BOUND
+
+
+def new_weights(base, layer_begin, seed=0, **settings):
+    """By name the weights of new adapters of stages in bf16."""
+    found = {}
+    for index in range(len(layer_begin) - 1):
+        stage = Stage.from_pretrained(base, layer_begin, index, dtype=torch.bfloat16, check=False,
+                                      adapter=lora("llama", **settings), adapter_seed=seed)
+        assert stage.dtype == torch.bfloat16
+        found |= stage.stored_parameters()
+    return found
+
+
+@pytest.mark.parametrize("initial", [True, False, "gaussian", "orthogonal"])
+def test_new_adapters_are_the_same_for_any_stages(base, initial):
+    before = torch.get_rng_state()
+    whole, divided, other = (new_weights(base, layer_begin, seed, init_lora_weights=initial)
+                             for layer_begin, seed in (([0, 4], 0), ([0, 1, 3, 4], 0), ([0, 4], 1)))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert len(whole) == 4 * 7 * 2 and whole.keys() == divided.keys()
+    for name, weight in whole.items():
+        assert weight.dtype == torch.float32 and torch.equal(weight, divided[name]), name
+        is_zero = "lora_B" in name and initial in (True, "gaussian")
+        assert torch.equal(weight, other[name]) == is_zero == (not weight.any()), name
+    rows = [weight.flatten()[:9].tolist() for name, weight in whole.items() if "lora_A" in name]
+    assert len({tuple(row) for row in rows}) == len(rows)  # no two modules begin alike
 
 
 def flops(make_model):
@@ -140,5 +189,5 @@ def test_what_was_exact_once_is_remembered_by_adapter():
     digests = [once._digest(base, adapter_of(base)) for base in (
         base_of(adapted("llama", 1, **settings))
         for settings in ({}, {"r": 8}, {"use_dora": True}, {"target_modules": ["q_proj"]}))]
-    assert len({*digests, once._digest(model_of(config_of("llama"), 1), None)}) == 5
+    assert len({*digests, once._digest(model_of(config_of("llama"), 1))}) == 5
     assert digests[0] == once._digest(*(of(base_of(adapted("llama", 2))) for of in (base_of, adapter_of)))

@@ -9,10 +9,12 @@ import copy
 import dataclasses
 import hashlib
 import importlib
+import os
 import re
 import sys
 
 import torch
+from transformers import PreTrainedModel
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.adapter_rules import require_plain_lora, require_trainable_modules
@@ -128,10 +130,10 @@ class NewAdapter:
         mine = [name for name in self.of.ranks if name in there]
         if mine:
             share = _config_for(self.of.config, mine)
-            with peft_errors():
+            with _making_adapters():
                 inject_adapter_in_model(share, model, self.of.name, low_cpu_mem_usage=True)
-            for name in mine:
-                self._draw(model.get_submodule(name), name, share)
+                for name in mine:
+                    self._draw(model.get_submodule(name), name, share)
             cast_adapter_dtype(model, self.of.name)  # as get_peft_model does
         model.peft_config = {self.of.name: self.of.config}
         if mine and self._weights is not None:
@@ -141,15 +143,15 @@ class NewAdapter:
 
     def _draw(self, module, name, config):
         text = f"{self._seed} {name}".encode()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 1)
-            module.update_layer(self.of.name, module.r[self.of.name],
-                                lora_alpha=module.lora_alpha[self.of.name], config=config)
+        torch.manual_seed(int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) >> 1)
+        module.update_layer(self.of.name, module.r[self.of.name],
+                            lora_alpha=module.lora_alpha[self.of.name], config=config)
 
 
-def new_adapter(folder, adapter, seed=0):
-    """The NewAdapter of a model in a folder or on the Hub, which is not loaded.
+def new_adapter(model, adapter, seed=0):
+    """The NewAdapter of a model, of which no weight is read.
 
+    model: a configuration, a name on the Hub, a folder, or a model of transformers.
     adapter: a LoraConfig, or the folder or Hub name of an adapter that PEFT has saved.
     seed: of random weights.
 
@@ -162,23 +164,25 @@ def new_adapter(folder, adapter, seed=0):
     require_plain_lora(config)
     config = copy.deepcopy(config)
     config.inference_mode = False
-    family, model_config = family_of(folder)
+    known = isinstance(model, PreTrainedModel)
+    family, model_config = (type(model), model.config) if known else family_of(model)
     require_trainable(model_config)
     with torch.device("meta"):
-        model = family(copy.deepcopy(model_config))
-    with peft_errors():
-        peft.inject_adapter_in_model(config, model, NAME, low_cpu_mem_usage=True)
-    config.base_model_name_or_path = config.base_model_name_or_path or str(folder)
+        whole = family(copy.deepcopy(model_config))
+    with _making_adapters():
+        peft.inject_adapter_in_model(config, whole, NAME, low_cpu_mem_usage=True)
+    if isinstance(model, (str, os.PathLike)):
+        config.base_model_name_or_path = config.base_model_name_or_path or str(model)
     if weights is not None:
-        _require_weights(model, weights, adapter)
-    return NewAdapter(adapter_of(model), seed, weights)
+        _require_weights(whole, weights, adapter)
+    return NewAdapter(adapter_of(whole), seed, weights)
 
 
 def _saved(peft, folder):
     """(config, weights by PEFT's names) of an adapter that PEFT has saved."""
     from peft.utils.save_and_load import load_peft_weights
 
-    with peft_errors():
+    with _making_adapters():
         return (peft.PeftConfig.from_pretrained(str(folder)),
                 load_peft_weights(str(folder), device="cpu"))
 
@@ -208,7 +212,7 @@ def add_random(model, adapter, seed):
     config = _config_for(adapter.config, list(ranks))
     config.rank_pattern, config.alpha_pattern = ranks, {}
     config.inference_mode = False
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"), peft_errors():
+    with _making_adapters(), torch.device("cpu"):
         torch.manual_seed(seed)
         inject_adapter_in_model(config, model, adapter.name)
     return adapter_of(model).parameters(model).values()
@@ -241,10 +245,11 @@ def _config_for(config, modules):
 
 
 @contextlib.contextmanager
-def peft_errors():
-    """Says in one line what PEFT finds wrong."""
+def _making_adapters():
+    """Says in one line what PEFT finds wrong, and leaves torch's random numbers as they were."""
     try:
-        yield
+        with torch.random.fork_rng(devices=[]):
+            yield
     except InvalidInput:
         raise
     except Exception as error:

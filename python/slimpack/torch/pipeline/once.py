@@ -50,7 +50,7 @@ def _folder():
     return Path(cache) / "slimpack" / "exact"
 
 
-def _digest(model, adapter):
+def _digest(model, adapter=None):
     """A digest of all that decides whether a model is exact."""
     known = isinstance(model, PreTrainedModel)
     family, config = (type(model), model.config) if known else family_of(model)
