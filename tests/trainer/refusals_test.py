@@ -1,4 +1,4 @@
-"""What cannot hold is refused with one line, before anything is trained."""
+"""Misuse is refused with one line, before anything is trained."""
 
 import dataclasses
 
