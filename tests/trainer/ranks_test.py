@@ -11,8 +11,6 @@ from trainer_ranks import CASES, KINDS, RESUMED, checksum
 from uneven import arguments, documents, mean_loss, named, plain_losses, tiny_model
 
 RANKS = 2
-# Weights: SFTTrainer's loss computes in fp32 what Trainer's computes in the model's numbers.
-TOLERANCE = {"Trainer": 1e-12, "SFTTrainer": 1e-5}
 
 
 @pytest.fixture(scope="module", name="found")
@@ -35,18 +33,19 @@ def test_two_ranks_train_as_one_document_at_a_time(tmp_path, found, kind, case):
     epoch = len(trained) // 2
     for part in (trained[:epoch], trained[epoch:]):  # each document once an epoch
         assert sorted(ids for step in part for ids in step) == sorted(row["input_ids"] for row in rows)
-    plain, args = tiny_model(), arguments(tmp_path, **{k: v for k, v in settings.items() if k != "max_tokens"})
+    plain, args = tiny_model(), arguments(tmp_path, **{k: v for k, v in settings.items() if not k.startswith("max_")})
     losses = plain_losses(plain, named(rows, trained), args)
     assert np.allclose(first["losses"], losses, rtol=1e-5, atol=1e-6)
     for name, weight in plain.state_dict().items():
         for one in (first, second):
-            assert (one["weights"][name] - weight).abs().max() < TOLERANCE[kind]
+            # AdamW divides by roots of squared gradients, some of which are 0 but for rounding
+            assert (one["weights"][name] - weight).abs().max() < 1e-10
     rows = documents(held_out, seed=1)
     for one in (first, second):
         assert np.isclose(one["evaluated"]["eval_loss"], mean_loss(plain, rows), rtol=1e-5)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", set(CASES) - {"in slices"})
 def test_metrics_are_those_of_one_rank(tmp_path, found, case):
     args = arguments(tmp_path)
     trainer = SlimPackTrainer(tiny_model(), args, eval_dataset=documents(CASES[case][1], seed=1), compute_metrics=checksum)

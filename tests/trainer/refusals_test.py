@@ -1,4 +1,4 @@
-"""Settings that cannot hold are refused with one line, before anything is trained."""
+"""Misuse is refused with one line, before anything is trained."""
 
 import dataclasses
 

@@ -17,10 +17,11 @@ CASES = {
     "one document": ([7], [7], {}),
     "one long among short": ([60, 2, 2, 2, 2, 2, 2, 2], [3, 2, 2], {"max_tokens": 60}),
     "without targets": ([1, 1, 1], [4], {}),
+    "in slices": ([40, 3, 33, 2, 9, 31], [30, 4], {"max_slice_tokens": 8, "max_tokens": 16}),
     "one at a time": (LENGTHS[:5], [5, 6, 7], {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1}),
 }
 KINDS = ["Trainer", "SFTTrainer"]
-RESUMED = ["uneven", "one at a time"]
+RESUMED = ["uneven", "one at a time", "in slices"]
 
 
 def checksum(prediction):
@@ -29,14 +30,15 @@ def checksum(prediction):
     return {"rows": len(targets), "targets": sum((row + 1) * int(count) for row, count in enumerate(targets))}
 
 
-def make(kind, folder, rows, held_out, max_tokens=None, **changes):
+def make(kind, folder, rows, held_out, max_tokens=None, max_slice_tokens=None, **changes):
     """A trainer of a kind, which notes what it trains."""
     changes = {"ddp_backend": "gloo", **changes}
     if kind == "Trainer":
         class Trainer(Notes, SlimPackTrainer):
             pass
         return Trainer(tiny_model(), arguments(folder, **changes), train_dataset=rows, eval_dataset=held_out,
-                       max_tokens=max_tokens, compute_metrics=checksum)
+                       max_tokens=max_tokens, max_slice_tokens=max_slice_tokens,
+                       compute_metrics=None if max_slice_tokens else checksum)
     import datasets
     from sft import tokenizer
     from trl import SFTConfig, SFTTrainer
@@ -46,7 +48,7 @@ def make(kind, folder, rows, held_out, max_tokens=None, **changes):
     args = arguments(folder, SFTConfig, max_length=None, shuffle_dataset=False, **changes)
     return Trainer(tiny_model(), args, train_dataset=datasets.Dataset.from_list(rows),
                    eval_dataset=datasets.Dataset.from_list(held_out), processing_class=tokenizer(folder),
-                   max_tokens=max_tokens)
+                   max_tokens=max_tokens, max_slice_tokens=max_slice_tokens)
 
 
 def resumed(kind, folder, case):

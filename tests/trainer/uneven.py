@@ -44,7 +44,7 @@ class Notes:
 
     def training_step(self, model, inputs, num_items_in_batch=None):
         found = []
-        for batch in inputs["micro_batches"]:
+        for batch in inputs["micro_batches"] + inputs["long"]:
             bounds = batch["cu_seq_lens_q"].tolist()
             found += [batch["input_ids"][0, begin:end].tolist() for begin, end in zip(bounds, bounds[1:], strict=False)]
         self.trained.append([ids for ids in found if ids != [0]])  # no document: documents() gives no token 0

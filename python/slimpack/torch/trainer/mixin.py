@@ -3,17 +3,19 @@
 import contextlib
 import copy
 
+import numpy as np
 import torch
 from transformers import Trainer
 
 from slimpack import InvalidInput
-from slimpack.balancing import require_positive, require_under_cap
+from slimpack.balancing import require_under_cap
 from slimpack.labelled import IGNORED
 from slimpack.torch.trainer.apart import keep_apart
 from slimpack.torch.trainer.attention import packed
 from slimpack.torch.trainer.documents import documents_of
 from slimpack.torch.trainer.evaluation import Evaluation
-from slimpack.torch.trainer.refusals import require_settings, require_trainer
+from slimpack.torch.trainer.refusals import require_caps, require_settings, require_sliceable, require_trainer
+from slimpack.torch.trainer.sliced import SlicedDocuments
 from slimpack.torch.trainer.steps import Steps, loader_of
 from slimpack.torch.trainer.work import costs_of_model
 
@@ -26,6 +28,9 @@ class SlimPackMixin:
 
     max_tokens: no micro-batch of a rank holds more. By default the largest padded batch of the same
         arguments: per_device_train_batch_size × the tokens of the longest document.
+    max_slice_tokens: longer documents, also than max_tokens, run in slices of so many tokens, so that the
+        activations of one slice exist at a time. Backward passes compute slices again. The model must be one
+        that slimpack.torch.check finds exact.
 
     A step has the documents that the arguments say: per_device_train_batch_size ×
     gradient_accumulation_steps of each rank. They run in as few micro-batches as hold them, so
@@ -37,14 +42,18 @@ class SlimPackMixin:
     Raises InvalidInput for settings that cannot hold.
     """
 
-    def __init__(self, model=None, args=None, *others, max_tokens=None, **options):
-        require_positive("max_tokens", max_tokens)
+    def __init__(self, model=None, args=None, *others, max_tokens=None, max_slice_tokens=None, **options):
+        require_caps(max_tokens, max_slice_tokens)
         if args is not None:
             require_settings(args)
         super().__init__(model, args, *others, **options)
         require_settings(self.args)
         require_trainer(self, super())
         self._max_tokens, self._per_batch = max_tokens, self.args.per_device_train_batch_size
+        self._sliced = None
+        if max_slice_tokens is not None:
+            require_sliceable(self, super())
+            self._sliced = SlicedDocuments(self._base_model(), max_slice_tokens)
         self.args = copy.copy(self.args)
         self.args.per_device_train_batch_size *= self.args.gradient_accumulation_steps
         self.args.gradient_accumulation_steps = 1
@@ -80,11 +89,14 @@ class SlimPackMixin:
         self._keep_apart(model)
         batches = inputs["micro_batches"]
         self.current_gradient_accumulation_steps = len(batches)
+        targets = num_items_in_batch.clamp(min=1)
         loss = torch.zeros((), device=self.args.device)
+        for batch in inputs["long"]:  # before the last micro-batch, which sums gradients over ranks
+            loss = loss + self._sliced.add_gradients(batch, targets.item() / self.args.world_size)
         for number, batch in enumerate(batches):
             is_last = number == len(batches) - 1
             with contextlib.nullcontext() if is_last else self.accelerator.no_sync(model), packed(batch):
-                loss = loss + super().training_step(model, batch, num_items_in_batch.clamp(min=1))
+                loss = loss + super().training_step(model, batch, targets)
         return loss
 
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
@@ -92,6 +104,11 @@ class SlimPackMixin:
         self._keep_apart(model)
         self.current_gradient_accumulation_steps = len(inputs["micro_batches"])
         packs = [self._predict(model, batch, prediction_loss_only) for batch in inputs["micro_batches"]]
+        for batch in inputs["long"]:
+            if not prediction_loss_only:
+                raise InvalidInput(f"a document to predict has {batch['labels'].shape[1]} tokens, max_slice_tokens is "
+                                   f"{self._sliced.slice_tokens}; leave compute_metrics out, or shorten it")
+            self._evaluation.add(self._sliced.loss(batch).item(), int((batch["labels"] != IGNORED).sum()))
         loss = torch.tensor(self._evaluation.mean_here(), device=self.args.device)
         if prediction_loss_only:
             return loss, None, None
@@ -137,13 +154,17 @@ class SlimPackMixin:
     def _steps_of(self, dataset, name, batch_size, per_batch, seed):
         documents = documents_of(dataset, self.data_collator, name,
                                  has_final_labels=hasattr(self, "completion_only_loss"))
-        max_tokens = self._max_tokens or per_batch * int(documents.lengths.max())
-        require_under_cap(documents.lengths, max_tokens, "max_tokens", f"{name}: document")
+        long_from = None if self._sliced is None else self._sliced.slice_tokens + 1
+        whole = documents.lengths[documents.lengths < (long_from or np.inf)]
+        max_tokens = self._max_tokens or per_batch * int(whole.max(initial=1))
+        if len(whole):
+            require_under_cap(documents.lengths if long_from is None else whole, max_tokens, "max_tokens",
+                              f"{name}: document")
         if not self._is_apart:
             self._to_keep_apart = documents.longest_two()
         ranks = self.args.world_size
         return Steps(documents, costs_of_model(self.model, documents.lengths), per_step=batch_size * ranks,
-                     max_tokens=max_tokens, ranks=ranks, rank=self.args.process_index, seed=seed)
+                     max_tokens=max_tokens, ranks=ranks, rank=self.args.process_index, seed=seed, long_from=long_from)
 
     def _evaluated(self, dataset, name):
         size = self.args.eval_batch_size
@@ -154,6 +175,11 @@ class SlimPackMixin:
             return None
         return self.args.seed if self.args.data_seed is None else self.args.data_seed
 
+    def _base_model(self):
+        """The transformers model, without what was put around it."""
+        base = self.accelerator.unwrap_model(self.model)
+        return base.get_base_model() if hasattr(base, "get_base_model") else base
+
     def _keep_apart(self, model):
         """Before the first step: the model must keep the documents of a pack apart."""
         if self._is_apart:
@@ -163,8 +189,7 @@ class SlimPackMixin:
             with torch.no_grad(), self.compute_loss_context_manager():
                 return model(**self._prepare_inputs(batch))["logits"]
 
-        base = self.accelerator.unwrap_model(self.model)
-        base = base.get_base_model() if hasattr(base, "get_base_model") else base
+        base = self._base_model()
         reduced = torch.bfloat16 if self.args.bf16 else torch.float16 if self.args.fp16 else base.dtype
         was_training = model.training
         model.eval()

@@ -1,10 +1,21 @@
 """Settings of a Trainer that cannot hold with micro-batches of whole documents."""
 
+import torch
 from transformers import Trainer
 
 from slimpack import InvalidInput
+from slimpack.balancing import require_positive
 
 _ALREADY = "SlimPackMixin packs whole documents itself, without padding and without cutting; leave it out"
+
+
+def require_caps(max_tokens, max_slice_tokens):
+    """Raises InvalidInput for caps that no documents fit."""
+    require_positive("max_tokens", max_tokens)
+    require_positive("max_slice_tokens", max_slice_tokens)
+    if None not in (max_tokens, max_slice_tokens) and max_slice_tokens > max_tokens:
+        raise InvalidInput(f"max_slice_tokens is {max_slice_tokens}, above max_tokens, which is {max_tokens}; take at most as "
+                           "many")
 
 
 def require_settings(args):
@@ -71,3 +82,22 @@ def require_trainer(trainer, behind):
         raise InvalidInput("config.output_router_logits adds a loss of every micro-batch, as often as there are some; set it "
                            "to False, or take TRL's SFTTrainer, which takes their mean")
 
+
+
+def require_sliceable(trainer, behind):
+    """Raises InvalidInput for a trainer whose documents cannot run in slices."""
+    args = trainer.args
+    if trainer.is_fsdp_enabled:
+        raise InvalidInput("FSDP is configured, which gathers weights for whole forward passes; take DDP, or leave "
+                           "max_slice_tokens out")
+    if args.fp16 or args.bf16 and trainer.model.dtype != torch.bfloat16:
+        raise InvalidInput("fp16 or bf16 casts inside of layers, which slices are not tested with; load the model in bf16, or "
+                           "leave max_slice_tokens out")
+    own = behind.compute_loss.__func__.__module__ not in ("transformers.trainer", "trl.trainer.sft_trainer")
+    others = {"a compute_loss": own, "compute_loss_func": trainer.compute_loss_func, "label_smoothing_factor":
+              args.label_smoothing_factor, "loss_type": getattr(args, "loss_type", "nll") != "nll",
+              "router_aux_loss_coef": getattr(trainer, "aux_loss_enabled", False)}
+    for name, given in others.items():
+        if given:
+            raise InvalidInput(f"the trainer has {name}, slices have the loss of next tokens alone; leave it or "
+                               "max_slice_tokens out")
