@@ -9,9 +9,12 @@ from torch import nn
 from slimpack import InvalidInput
 from slimpack.export.slices import Slice
 from slimpack.labelled import LabelledTokens
+from slimpack.torch.losses.function import loss_of
+from slimpack.torch.losses.tokens import TOKEN
 from slimpack.torch.pipeline.forward_only import StageEvaluation
 from slimpack.torch.pipeline.gradients import added_to_others
 from slimpack.torch.pipeline.layers import find_layers
+from slimpack.torch.pipeline.loss import StepLoss
 from slimpack.torch.pipeline.packs import Pack, StagePlan
 from slimpack.torch.pipeline.stage import Stage
 from slimpack.torch.pipeline.stage_step import StageStep
@@ -41,14 +44,14 @@ class SlicedDocuments:
                 step.forward(number)
             for number in range(slices):  # from the last slice to the first
                 step.backward(number)
-        return step.loss
+        return step.loss.total
 
     def loss(self, batch):
         """The sum of a document's losses."""
         step, slices = self._step(StageEvaluation, batch, 1.0)
         for number in range(slices):
             step.forward(number)
-        return step.loss
+        return step.loss.total
 
     def _step(self, kind, batch, divisor):
         """A step with one sequence. batch: of PackedCollator, of one document."""
@@ -57,7 +60,8 @@ class SlicedDocuments:
         packs = [Pack((Slice(0, begin, min(begin + self.slice_tokens, len(ids))),)) for begin in begins]
         targets = weighted_targets_of(LabelledTokens(ids.cpu(), labels.cpu()))
         plan = StagePlan(forward=packs, backward=packs[::-1], order=[], kept={})
-        return kind(self._stage, plan, {0: ids.to(self._stage.device)}, {0: targets}, divisor), len(packs)
+        loss = StepLoss(self._stage, loss_of(TOKEN), divisor)
+        return kind(self._stage, plan, {0: ids.to(self._stage.device)}, {0: targets}, loss), len(packs)
 
 
 def _with_the_same_parameters(model):
