@@ -1,6 +1,8 @@
 """Runs on each rank of a job: training of adapters, against PEFT's own, and their checkpoints and
 folders."""
 
+import gc
+
 import torch
 import torch.distributed as dist
 from adapted import adapted, lora
@@ -25,8 +27,11 @@ def train(output, stages, until, sharded=False, dtype=torch.float64, resume=Fals
     """Trains an adapter, or without settings the model. Returns this rank's weights of it, by name."""
     trainer = trainer_of(output, stages, sharded, dtype=dtype, resume=resume, lora=settings)
     trainer.train(until)
-    return {name: whole(p.detach()).double().numpy().copy()
-            for name, p in trainer.engine.stage.stored_parameters().items()}
+    found = {name: whole(p.detach()).double().numpy().copy()
+             for name, p in trainer.engine.stage.stored_parameters().items()}
+    del trainer
+    gc.collect()  # the next run in this process may use the folder
+    return found
 
 
 def save(folder, family, sharded, settings):

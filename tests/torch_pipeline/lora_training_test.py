@@ -11,7 +11,7 @@ import replicated_ranks
 import torch
 from families import config_of, model_of
 from peft import PeftModel
-from ranks import outcomes, run
+from ranks import Ranks, outcomes, run
 from safetensors.torch import load_file
 from slimpack.labelled import labels_of, tokens_of
 from slimpack.torch.pipeline import Checkpoints, Stage
@@ -25,10 +25,16 @@ CASES = [("llama", "sliced", {}), ("gpt2", "symmetric", {"layers_to_transform": 
          ("qwen2", "sliced", {"use_dora": True})]
 
 
+@pytest.fixture(name="ranks", scope="module")
+def fixture_ranks():
+    with Ranks(4) as ranks:
+        yield ranks
+
+
 @pytest.fixture(name="ran", scope="module")
-def fixture_ran():
+def fixture_ran(ranks):
     """By whether weights are shared out and by rank: what differs from PEFT's own training, by case."""
-    return {sharded: run(4, lora_ranks.differences, CASES, 3, MAX_NORM, sharded)
+    return {sharded: ranks.run(lora_ranks.differences, CASES, 3, MAX_NORM, sharded)
             for sharded in (False, True)}
 
 
@@ -52,15 +58,16 @@ def test_sharded_replicas_share_frozen_weights_out_also_where_nothing_trains(ran
         assert [a + b for a, b in pairs] == whole[stage]
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("sharded, dtype, settings", [
     (False, torch.bfloat16, {}),
     (True, torch.float64, {"layers_to_transform": [3]}),  # the first stage has nothing to save
 ], ids=["whole in bf16", "sharded in fp64"])
-def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(tmp_path, sharded, dtype, settings):
+def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(ranks, tmp_path, sharded, dtype, settings):
     never, stopped = tmp_path / "never", tmp_path / "stopped"
-    expected = run(4, lora_ranks.train, never, 2, 4, sharded, dtype, False, settings)
-    run(4, lora_ranks.train, stopped, 2, 2, sharded, dtype, False, settings)
-    found = run(4, lora_ranks.train, stopped, 2, 4, sharded, dtype, True, settings)
+    expected = ranks.run(lora_ranks.train, never, 2, 4, sharded, dtype, False, settings)
+    ranks.run(lora_ranks.train, stopped, 2, 2, sharded, dtype, False, settings)
+    found = ranks.run(lora_ranks.train, stopped, 2, 4, sharded, dtype, True, settings)
     assert [bool(weights) for weights in found] == [not settings, True] * 2
     for weights, again in zip(expected, found, strict=True):
         assert weights.keys() == again.keys() and all(".lora_" in name for name in weights)
@@ -68,10 +75,10 @@ def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(tmp_path, sharded,
 
 
 @pytest.fixture(name="trained", scope="module")
-def fixture_trained(tmp_path_factory):
+def fixture_trained(ranks, tmp_path_factory):
     """(folder, weights by rank) of two steps of two stages with two replicas that share weights out."""
     folder = tmp_path_factory.mktemp("trained")
-    return folder, run(4, lora_ranks.train, folder, 2, 2, True)
+    return folder, ranks.run(lora_ranks.train, folder, 2, 2, True)
 
 
 def test_a_checkpoint_holds_the_adapter_and_its_states_alone(trained):
@@ -123,12 +130,12 @@ SAVED = [("llama", {}, False), ("gpt2", {"use_rslora": True}, True), ("qwen3_moe
 
 
 @pytest.fixture(name="saved", scope="module", params=SAVED, ids=lambda case: f"{case[0]}-{case[2]}")
-def fixture_saved(request, tmp_path_factory):
+def fixture_saved(request, ranks, tmp_path_factory):
     """(folder of base, adapter and merged, family, (loss, whether base weights stayed) by rank)"""
     family, settings, sharded = request.param
     folder = tmp_path_factory.mktemp("saved")
     model_of(config_of(family), 1, torch.bfloat16).save_pretrained(folder / "base")
-    return folder, family, run(4, lora_ranks.save, folder, family, sharded, settings)
+    return folder, family, ranks.run(lora_ranks.save, folder, family, sharded, settings)
 
 
 def wide(folder):

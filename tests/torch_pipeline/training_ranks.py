@@ -15,7 +15,6 @@ import numpy as np
 import slimpack
 import torch
 import torch.distributed as dist
-from adapted import with_adapter
 from families import config_of, model_of
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline import checkpoints
@@ -55,6 +54,8 @@ def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, loss="toke
                                    step_tokens=200, seed=5)
     model = model_of(config_of(MODEL, tie_word_embeddings=True), 1, dtype)
     if lora is not None:
+        from adapted import with_adapter  # and PEFT, which takes seconds
+
         model = with_adapter(model, MODEL, **lora)
     stage = pipeline.Stage.from_model(model, job.stages_for(sampler.peek()), rank % stages)
     engine = pipeline.Engine(stage, loss=loss, shard_replicas=sharded)
