@@ -1,5 +1,9 @@
 #include "slimpack/cost/parameter_counts.h"
 
+#include <fmt/format.h>
+
+#include "slimpack/base/human.h"
+
 namespace slimpack {
 namespace {
 
@@ -35,6 +39,13 @@ ParameterCount stage_parameters(const Costs& cost, const StageLayout& layout, St
 ParameterCount model_parameters(const Costs& cost) {
   const auto layers = static_cast<std::int32_t>(cost.shape.num_layers());
   return stage_parameters(cost, {{0, layers}}, StageId(std::int32_t{0}));
+}
+
+std::string describe(const ParameterCount& count) {
+  const auto number = [](std::int64_t of) { return human_count(static_cast<double>(of)); };
+  const std::string all = fmt::format("{} parameters", number(count.all()));
+  return count.frozen == 0 ? all
+                           : fmt::format("{}, {} of them trained", all, number(count.trained));
 }
 
 WeightBytes weight_bytes(const Costs& cost) {

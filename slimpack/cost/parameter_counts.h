@@ -1,6 +1,8 @@
 // Numbers of the parameters that a job trains, and of those that it holds beside them.
 #pragma once
 
+#include <string>
+
 #include "slimpack/cost/cost_model.h"
 
 namespace slimpack {
@@ -14,6 +16,9 @@ namespace slimpack {
 
 /// Parameters of the whole model, with adapters.
 [[nodiscard]] ParameterCount model_parameters(const Costs& cost);
+
+/// "8.0 B parameters, 41.9 M of them trained"; without the second half where all are.
+[[nodiscard]] std::string describe(const ParameterCount& count);
 
 /// Bytes of the weights of frozen and of trained parameters, each.
 struct WeightBytes {

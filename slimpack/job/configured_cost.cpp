@@ -39,6 +39,12 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
           "{}: measured by slimpack.torch.profile for slimpack.torch.pipeline, which runs the "
           "model's own layers; train with that, or measure with 'slimpack profile'",
           name);
+    if (!able.own_layers && cost.trained)
+      invalid_input(
+          "{}: counts adapters of a frozen model, which PackFlow does not run; set "
+          "model.adapter_rank "
+          "in place of cost.file",
+          name);
     cost.shape.rope_scaling = shape.rope_scaling;  // which changes no cost
     if (cost.shape != shape)
       invalid_input("{}: measured for another model than {}; profile this one again", name,

@@ -11,10 +11,14 @@ import families
 import pytest
 import slimpack
 import torch
+from measured_memory import (
+    AROUND_LAYERS,
+    TIME_AROUND_LAYERS,
+    documents_of,
+    measured_peaks,
+    with_fixed_times,
+)
 from slimpack import InvalidInput, _planner
-from slimpack.torch.pipeline import LocalEngine
-from slimpack.torch.pipeline.documents import Given
-from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.profiling import counted_model, profile
 from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.clock import Clock
@@ -235,37 +239,18 @@ def test_a_model_that_only_its_profile_knows_is_planned(tmp_path):
     assert step.stages == 2
 
 
-AROUND_LAYERS = ("stage", "embedding_forward", "embedding_backward", "head_backward")
-TIME_AROUND_LAYERS = {"per_pack": 1e4, "per_token": 1e3}
-
-
-def with_fixed_times(costs, pack):
-    """Passes of all layers take this, so that plans depend on measured bytes alone."""
-    for key, value in costs.items():
-        if key in ("forward", "backward"):
-            costs[key] = pack
-        elif key in AROUND_LAYERS:
-            costs[key] = TIME_AROUND_LAYERS
-        elif isinstance(value, dict) and key != "model":
-            with_fixed_times(value, pack)
-        elif key == "layers":
-            for layer in value:
-                with_fixed_times(layer, pack)
+def llama():
+    return AutoModelForCausalLM.from_config(LLAMA)
 
 
 @pytest.mark.parametrize("recompute", ["full", "nothing", "elementwise"])
 def test_a_stage_holds_what_was_predicted(cost, recompute, tmp_path):
-    costs = json.loads(cost.read_text())
-    with_fixed_times(costs, {"per_pack": 1e5, "per_slice": 1e4, "per_token": 1e4, "per_pair": 10.0,
-                             "per_prefix_token": 100.0})
-    costs["optimizer_per_parameter"] = 1.0
-    fixed = tmp_path / "cost.json"
-    fixed.write_text(json.dumps(costs))
+    fixed = with_fixed_times(cost, tmp_path / "cost.json")
     # Short slices with a prefix that run forward again take less than predicted at this width: seen
     # up to 1.154 (docs/autograd.md). Whole sequences: up to 1.03.
     for planner, most in ("slimpack", 1.16 if recompute == "full" else 1.1), ("packed", 1.1):
         step = job_of(fixed, memory_cap="none", recompute=recompute, planner=planner).plan(LENGTHS)
-        for predicted, measured in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
+        for predicted, measured in zip(step.peak_activation_bytes, measured_peaks(llama, step),
                                        strict=True):
             assert 0.9 <= predicted / measured <= most
 
@@ -294,48 +279,12 @@ def test_a_cap_between_whole_graphs_and_none_is_met_without_elementwise_results(
     step = job_of(known, memory_cap=need * 95 // 100).plan(LENGTHS)
     assert set(step.recompute) == {"elementwise"}
     assert max(step.peak_activation_bytes) <= need * 95 // 100
-    for predicted, held in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
+    for predicted, held in zip(step.peak_activation_bytes, measured_peaks(llama, step),
                                strict=True):
         assert 0.9 <= predicted / held <= 1.1
     plain = config_of("llama", hidden_size=64, intermediate_size=128)  # stages change theirs
     model = AutoModelForCausalLM.from_config(plain).double()
     assert_step_equals_plain_training(model, step, documents_of(LENGTHS))
-
-
-def documents_of(lengths):
-    return [torch.randint(0, 61, (length,)) for length in lengths]
-
-
-def measured_peaks(config, step):
-    """By stage the most bytes that its actions have held."""
-    documents = documents_of(step.lengths)
-    torch.manual_seed(0)
-    engine = LocalEngine(stages_of(lambda: AutoModelForCausalLM.from_config(config),
-                                   step.layer_begin))
-    for parameter in (parameter for stage in engine.stages for parameter in stage.parameters()):
-        parameter.grad = torch.zeros_like(parameter)
-    with CountedBytes() as meter:
-        steps = engine._begin(step, Given(documents))
-        peaks = [_watch(of_stage, meter) for of_stage in steps[0]]
-        engine._run(steps)
-    return [of_stage[-1] for of_stage in peaks]
-
-
-def _watch(stage_step, meter):
-    """A list to which the peak of a stage's bytes, as its actions have run, is added."""
-    peaks, run, held = [0], stage_step.run, 0
-
-    def watched(passes, number, received):
-        nonlocal held
-        meter.restart()
-        before = meter.now
-        sent = run(passes, number, received)
-        peaks.append(max(peaks[-1], held + meter.peak - before))
-        held += meter.now - before - (0 if sent is None else sent.nbytes)
-        return sent
-
-    stage_step.run = watched
-    return peaks
 
 
 def test_another_model_is_refused_by_the_field_that_differs(cost):
