@@ -193,6 +193,19 @@ def test_what_the_page_on_losses_goes_on_with_runs_behind_its_script(tmp_path):
     require_in_order(["own True"], run(code, tmp_path))
 
 
+def test_the_script_of_the_page_on_trainers_runs(tmp_path):
+    """On a small model in place of SmolLM2, for two steps."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    write_small_chat_model(tmp_path / "SmolLM2-135M-Instruct", ["When does the Heron leave? The Heron leaves at 13:20."])
+    page = with_changes((ROOT / "docs" / "trainer.md").read_text(encoding="utf-8"), {
+        'eval_strategy="epoch"': 'eval_strategy="steps", eval_steps=1, max_steps=2, logging_steps=1, use_cpu=True'})
+    (script,) = [block for language, _, block in BLOCK.findall(page) if language == "python"]
+    printed = run(SHELL.format(code="python examples/conversations.py runs/ferries") + script, tmp_path)
+    losses = [re.findall(rf"'{name}': '([0-9.]+)'", "\n".join(printed)) for name in ("loss", "eval_loss")]
+    assert [len(of_name) for of_name in losses] == [2, 2], printed
+    assert (tmp_path / "runs" / "chats" / "checkpoint-2" / "model.safetensors").exists()
+
+
 def test_the_converter_of_the_page_on_fine_tuning_gives_lines_that_are_conversations(tmp_path):
     page = (ROOT / "docs" / "fine-tuning.md").read_text(encoding="utf-8")
     (converter,) = [block for _, title, block in BLOCK.findall(page) if title == "convert.py"]
