@@ -1,7 +1,9 @@
 // The bytes that a rank holds beside activations: its part of the model's state, and what is on its
 // way to or from other processes.
 #include <algorithm>
+#include <utility>
 
+#include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/reduction.h"
@@ -48,6 +50,22 @@ Bytes reductions(Bytes gradients, const NodePlacement& placement) {
 
 }  // namespace
 
+Costs with_optimizer_on_host(Costs cost) {
+  SLIMPACK_CHECK(cost.autograd && cost.host.optimizer_per_parameter > 0);
+  cost.optimizer_per_parameter = cost.host.optimizer_per_parameter;
+  cost.host.state_per_parameter = std::exchange(cost.autograd->state.optimizer, 0);
+  return cost;
+}
+
+Bytes StageTable::host_memory() const {
+  const Bytes memory = bound_->cost.host.memory;
+  if (memory == Bytes(0)) return memory;
+  Bytes most;
+  for (std::int32_t rank = 0; rank < layout().ranks(); ++rank)
+    most = std::max(most, state(rank).host);
+  return std::max(Bytes(1), memory - most);
+}
+
 ModelState StageTable::state(std::int32_t rank) const {
   const Decoder& shape = bound_->cost.shape;
   std::int64_t held = 0, bucket = 0;
@@ -67,7 +85,8 @@ ModelState PackFlowStages::state(std::int64_t held, std::int64_t bucket) const {
   const std::int64_t whole = 2 * share_of(bucket, cost.tp);
   const std::int64_t shared = std::min(held, share + whole);
   return {Bytes((cost.zero == 3 ? shared : held) * element),
-          Bytes((cost.zero >= 2 ? shared : held) * accumulator), Bytes(share * optimizer)};
+          Bytes((cost.zero >= 2 ? shared : held) * accumulator), Bytes(share * optimizer),
+          Bytes(0)};
 }
 
 Bytes StageTable::gradients_in_flight(std::int32_t rank) const {

@@ -38,13 +38,14 @@ class StepResult:
     balance_loss: of experts, weighted by its coefficient; 0 = the model has none. targets: how many
     there are. weight: what the loss was divided by, which joins the means of several steps: the sum
     of the targets' weights, or the number of sequences with a target. peak_bytes: the most that this
-    rank's stores kept for later passes, in bytes."""
+    rank's stores kept for later passes on its device, in bytes; host_peak_bytes: in host memory."""
 
     loss: float
     balance_loss: float
     targets: int
     weight: float
     peak_bytes: int
+    host_peak_bytes: int
 
 
 class Engine:
@@ -194,13 +195,13 @@ class Engine:
                 groups.finish_sending()
             if number + 1 < len(phases):
                 groups.sum(balance.counts, "all")
-        assert step.meter.now == 0, "backward passes use everything that was kept"
+        assert step.memories.are_empty(), "backward passes use everything that was kept"
         with recorder.span(REDUCE):
             self._replication.reduce()
         losses = torch.stack([step.loss, step.balance_loss])
         groups.sum(losses, "all")
         loss, balance_loss = losses.tolist()
-        return StepResult(loss, balance_loss, targets, weight, step.meter.peak)
+        return StepResult(loss, balance_loss, targets, weight, *step.memories.peaks())
 
     def _run_forward(self, plan, documents, labels):
         of_stage, own, (targets, weight) = self._begin(plan, documents, labels)
@@ -211,9 +212,9 @@ class Engine:
             for i in instructions:
                 rank.run(i)
         self.groups.finish_sending()
-        assert step.meter.now == 0, "the last slices use everything that was kept"
+        assert step.memories.are_empty(), "the last slices use everything that was kept"
         self.groups.sum(step.loss, "all")
-        return StepResult(step.loss.item(), 0.0, targets, weight, step.meter.peak)
+        return StepResult(step.loss.item(), 0.0, targets, weight, *step.memories.peaks())
 
     def _agree(self, plan, own):
         """(targets of the step, their weight); refuses plans that differ between ranks, on all of

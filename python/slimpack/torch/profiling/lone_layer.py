@@ -6,10 +6,10 @@ import torch
 
 from slimpack.export.slices import Slice
 from slimpack.torch.pipeline.layers import End, find_layers
+from slimpack.torch.pipeline.memory import Memories
 from slimpack.torch.pipeline.packs import Pack, StagePlan
 from slimpack.torch.pipeline.stage import Place, Stage, divide
 from slimpack.torch.pipeline.stage_step import StageStep
-from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.wide_adamw import WideAdamW
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
 from slimpack.torch.profiling.counted_model import unloaded
@@ -109,7 +109,7 @@ class LoneLayer:
         try:
             plan = self._plan(Point(tokens, 0, 1), FULL)
             attention = self.stage.division.attention
-            key_values = KeyValues(plan, attention.windows, Meter())
+            key_values = KeyValues(plan, attention.windows, Memories())
             work = SliceWork(plan.forward[0], key_values, attention, forward=True)
             rows_TD = self._rows(tokens)
             with torch.no_grad():
@@ -123,13 +123,14 @@ class LoneLayer:
         step, _, _ = self._prepared(Point(1, tokens, 1), FULL)
         seen = min(tokens, window - 1) if window else tokens
         inputs = tokens * self.stage.width * self._dtype.itemsize
-        return (step.meter.now - inputs) / seen if seen else 0.0
+        return (step.memories.device.meter.now - inputs) / seen if seen else 0.0
 
-    def optimizer_time(self):
-        """Nanoseconds of AdamW by parameter."""
+    def optimizer_time(self, optimizer=None):
+        """Nanoseconds by parameter of AdamW, or of another optimizer of the layer's parameters."""
+        step = (optimizer or self._optimizer).step
         fastest = None
         for _ in range(4):
-            taken = self._clock.timed(self._optimizer.step)[1]
+            taken = self._clock.timed(step)[1]
             fastest = taken if fastest is None else min(fastest, taken)
         return fastest / sum(p.numel() for p in self.stage.parameters())
 
@@ -162,9 +163,9 @@ def _pack(point, begin, end):
 def _beyond(step, meter, run):
     """(bytes that are left, peak) of a call, beyond what the step's stores have taken."""
     meter.restart()
-    before, stored = meter.now, step.meter.now
+    before, stored = meter.now, step.memories.device.meter.now
     result = run()
-    peak = meter.peak - before - max(0, step.meter.now - stored)
-    left = meter.now - before - (step.meter.now - stored)
+    peak = meter.peak - before - max(0, step.memories.device.meter.now - stored)
+    left = meter.now - before - (step.memories.device.meter.now - stored)
     del result
     return left, peak
