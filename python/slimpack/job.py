@@ -27,7 +27,8 @@ class Job:
 
     model: a `config.json`, a folder with one, a name that comes with slimpack ("llama-3-8b"), a dict, or
         a transformers config.
-    parallel: {"pp": stages, "dp": replicas, "tp": tensor-parallel ranks of a stage}, all 1 by default.
+    parallel: {"pp": stages, "dp": replicas, "tp": tensor-parallel ranks of a stage}, all 1 by default;
+        and further keys of [parallel], such as "offload_optimizer": True.
     hardware: a hardware file, a name that comes with slimpack ("h100"), or a dict of its figures.
     run: a run configuration (TOML), whose settings the other arguments override.
     cost: a cost file that `slimpack profile` measured, instead of hardware.

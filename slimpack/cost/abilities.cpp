@@ -17,7 +17,11 @@ bool Abilities::knows(Recompute recompute) const {
 }
 
 Abilities abilities(const Costs& cost) {
-  if (cost.autograd) return {.own_layers = true};
+  if (cost.autograd) {
+    Abilities own{.own_layers = true, .offloads_optimizer = cost.host.optimizer_per_parameter > 0};
+    if (cost.host.per_byte > 0) own.recomputations.push_back(Recompute::kOffload);
+    return own;
+  }
   Abilities packflow{
       .recomputations = {all_recomputations().begin(), all_recomputations().end()},
       .largest_merge = 1 << std::min<std::size_t>(cost.kinds.front().merge.size(), 30),

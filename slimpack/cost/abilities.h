@@ -9,13 +9,14 @@
 namespace slimpack {
 
 struct Abilities {
-  /// A model's own layers run under autograd (slimpack.torch.pipeline), not PackFlow's. All below
-  /// is then as it is by default.
+  /// A model's own layers run under autograd (slimpack.torch.pipeline), not PackFlow's. All from
+  /// largest_merge on is then as it is by default.
   bool own_layers = false;
   /// The recomputations whose times the costs know.
   std::vector<Recompute> recomputations = {Recompute::kNothing, Recompute::kElementwise,
                                            Recompute::kFull};
-  std::int32_t largest_merge = 1;  ///< the largest group of replicas: a power of two
+  bool offloads_optimizer = false;  ///< its states may be in host memory
+  std::int32_t largest_merge = 1;   ///< the largest group of replicas: a power of two
   bool spreads_vocabulary = false;
   bool shares_state = false;         ///< ZeRO-2 and 3
   bool exchanges_attention = false;  ///< between ranks of a pipeline: no layer has a window

@@ -40,7 +40,7 @@ struct AutogradLayer {
 struct StateBytes {
   double weights = 0;
   double gradients = 0;
-  double optimizer = 0;  ///< on every replica
+  double optimizer = 0;  ///< on every replica, unless they share it out (Costs::shard_replicas)
 
   bool operator==(const StateBytes&) const = default;
 };
@@ -51,6 +51,11 @@ struct StateBytes {
 ///    matrix products and attention of it; their backward computes the rest again.
 ///  - Everything else runs again (Recompute::kFull): from the stage's inputs, which are kept once
 ///    for all of its layers.
+///  - Layers of kOffload run again, too. Their keys and values and the sums of these ones'
+///  gradients
+///    wait in host memory, as do the inputs of a stage that has such layers. Nothing hides their
+///    way: a prefix comes for each slice that sees it; its sums come and return in backward. What a
+///    slice leaves for later ones travels once and counts nothing.
 ///  - Keys and values are kept of the tokens that are in the prefix of some slice, of layers with a
 ///    window those that the slice sees; the sums of their gradients likewise, in the accumulate
 ///    type.

@@ -1,43 +1,17 @@
-// Autograd stages: times and memory of a run whose layers are a model's own (AutogradCosts has its
-// rules).
+// Autograd stages: times of a run whose layers are a model's own (AutogradCosts has its rules).
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <numeric>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/autograd_packs.h"
 #include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/parameter_counts.h"
-#include "slimpack/plan/regroup.h"
 
 namespace slimpack {
 namespace {
-
-/// The sum of a form over a MicroPack's slices.
-double sum_over(const PackCost& form, const MicroPack& pack) {
-  double sum = form.per_pack;
-  for (const Slice& slice : pack.slices) sum += form(slice);
-  return sum;
-}
-
-/// By sequence, where its slices with a prefix begin in the packs; ascending, each once.
-using Begins = std::vector<std::vector<Tokens>>;
-
-void add_begins(Begins& begins, const std::vector<MicroPack>& packs) {
-  for (const MicroPack& pack : packs)
-    for (const Slice& slice : pack.slices) {
-      if (slice.begin == Tokens(0)) continue;
-      if (begins.size() <= slice.sequence.index()) begins.resize(slice.sequence.index() + 1);
-      begins[slice.sequence.index()].push_back(slice.begin);
-    }
-  for (std::vector<Tokens>& of : begins) {
-    std::sort(of.begin(), of.end());
-    of.erase(std::unique(of.begin(), of.end()), of.end());
-  }
-}
 
 /// For each forward MicroPack, whether it has a slice with tokens in the prefix of another slice of
 /// either pass.
@@ -53,21 +27,6 @@ std::vector<bool> feeds_others(const PackPlan& packs) {
     }));
   return feeds;
 }
-
-/// The packs that have a pair: their graphs are kept from F to B on stages that keep graphs.
-struct PairedPacks {
-  std::vector<bool> forward, backward;
-
-  explicit PairedPacks(const PackPlan& packs) : forward(packs.forward.size()) {
-    for (const std::optional<PackId>& pair : forward_pairs(packs)) {
-      backward.push_back(pair.has_value());
-      if (pair) forward[pair->index()] = true;
-    }
-  }
-  [[nodiscard]] const std::vector<bool>& of(Pass pass) const {
-    return pass == Pass::kForward ? forward : backward;
-  }
-};
 
 /// A forward without a graph on the last stage: no further than keys and values that are needed.
 PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forward) {
@@ -88,201 +47,14 @@ double ring_time(const Costs& cost, double bytes, std::int32_t replicas) {
          (cost.reduction.latency + cost.reduction.per_byte * bytes / static_cast<double>(replicas));
 }
 
-void require_countable(double bytes) {
-  if (!(bytes < 0x1p62))
-    invalid_input(
-        "activations of {:.3g} bytes cannot be counted in 64 bits; give fewer tokens or correct "
-        "the cost model",
-        bytes);
-}
-
-Bytes whole(double bytes) {
-  require_countable(bytes);
-  return Bytes(static_cast<std::int64_t>(std::ceil(bytes)));
-}
-
-/// Throws unless all bytes of a stage can be added up.
-void require_countable(const TaskBytes& bytes) {
-  for (std::size_t s = 0; s < bytes.rows.size(); ++s) {
-    double sum = 0;
-    for (const auto* of :
-         {&bytes.rows[s], &bytes.kv[s], &bytes.dkv[s], &bytes.forward_transient[s],
-          &bytes.backward_transient[s], &bytes.forward_input, &bytes.backward_input})
-      for (const Bytes each : *of) sum += static_cast<double>(each.count());
-    require_countable(sum);
-  }
-}
-
-/// The tokens that are in the prefix which some slice sees. `begins`: where these slices begin.
-Tokens seen_tokens(const std::vector<Tokens>& begins, Tokens window) {
-  Tokens seen(0), end(0);
-  for (const Tokens begin : begins) {
-    const Tokens first =
-        window > Tokens(0) ? std::max(Tokens(0), begin - window + Tokens(1)) : Tokens(0);
-    seen += begin - std::max(first, end);
-    end = begin;
-  }
-  return seen;
-}
-
-/// A stage's layers of one kind and recomputation.
-struct AlikeLayers {
-  std::size_t kind = 0;
-  Recompute recompute = Recompute::kNothing;
-  std::int64_t layers = 0;
-};
-
-/// From the stage's first layer to its last; neighbours that are alike together.
-std::vector<AlikeLayers> layers_of(const AutogradStages& bound, StageId stage) {
-  std::vector<AlikeLayers> runs;
-  for (std::int32_t l = bound.first_layer(stage); l < bound.end_layer(stage); ++l) {
-    const std::size_t kind = bound.cost.shape.kind_of(static_cast<std::size_t>(l));
-    const Recompute recompute = bound.recompute_of(l);
-    if (runs.empty() || runs.back().kind != kind || runs.back().recompute != recompute)
-      runs.push_back({kind, recompute, 0});
-    ++runs.back().layers;
-  }
-  return runs;
-}
-
-/// The bytes that a stage's MicroPacks hold. The object keeps references to its arguments.
-class StageMemory {
- public:
-  StageMemory(const AutogradStages& bound, StageId stage)
-      : cost_(bound.cost),
-        costs_(*bound.cost.autograd),
-        runs_(layers_of(bound, stage)),
-        keeps_(bound.keeps_graphs(stage)),
-        first_(stage.value() == 0),
-        last_(stage.value() == bound.layout.stages() - 1) {}
-
-  [[nodiscard]] double input(Tokens tokens) const {
-    return static_cast<double>(tokens.count()) *
-           static_cast<double>(cost_.shape.hidden_size() * element_bytes(cost_.dtype));
-  }
-
-  /// Whether the stage keeps the graphs of MicroPacks that have a pair.
-  [[nodiscard]] bool keeps() const { return keeps_; }
-
-  /// The stage's input and everything that its layers leave for backward. `kept`: from forward on;
-  /// otherwise of a forward that runs again.
-  [[nodiscard]] double graph(const MicroPack& pack, bool kept) const {
-    double bytes = input(pack.tokens());
-    for (const AlikeLayers& run : runs_)
-      bytes += static_cast<double>(run.layers) * sum_over(graph_of(run, kept).bytes, pack);
-    return bytes;
-  }
-
-  /// Between a forward without a graph and its backward. Token ids cost nothing.
-  [[nodiscard]] double kept_input(const MicroPack& pack) const {
-    return first_ ? 0 : input(pack.tokens());
-  }
-
-  /// Bytes of a sequence's keys and values, or of their gradients' sums. `begins`: where the
-  /// sequence's slices begin. `scale`: bytes for each byte of keys and values.
-  [[nodiscard]] double key_values(const std::vector<Tokens>& begins, double scale) const {
-    double bytes = 0;
-    for (const AlikeLayers& run : runs_) {
-      const Tokens seen = seen_tokens(begins, Tokens(cost_.shape.kinds[run.kind].window));
-      bytes +=
-          scale * static_cast<double>(run.layers * seen.count()) * costs_.layers[run.kind].kv_bytes;
-    }
-    return bytes;
-  }
-
-  [[nodiscard]] double head_peak(Tokens tokens) const {
-    return costs_.head_peak.per_pack +
-           costs_.head_peak.per_token * static_cast<double>(tokens.count());
-  }
-
-  [[nodiscard]] double forward_peak(const MicroPack& pack) const {
-    double most = 0;
-    for (const AlikeLayers& run : runs_)
-      most = std::max(most, sum_over(costs_.layers[run.kind].forward_peak, pack));
-    return most;
-  }
-
-  /// The peak beyond the stores as they were before. The head runs first, then the layers from the
-  /// last one on; each opens the sums of its keys' gradients and frees its graph. `kept`: the graph
-  /// was there before. `opened`: begins of the sequences whose sums this pack opens.
-  [[nodiscard]] double backward_peak(const MicroPack& pack, bool kept, const Begins& opened,
-                                     double scale) const {
-    double held =
-        (kept ? 0 : graph(pack, kept)) + input(pack.tokens());  // with the output's gradient
-    double most = last_ ? held + head_peak(pack.tokens()) : held;
-    for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
-      const KeptGraph& graph = graph_of(*run, kept);
-      const double peak = sum_over(graph.backward_peak, pack);
-      double sums = 0;
-      for (const std::vector<Tokens>& begins : opened)
-        sums += scale * costs_.layers[run->kind].kv_bytes *
-                static_cast<double>(
-                    seen_tokens(begins, Tokens(cost_.shape.kinds[run->kind].window)).count());
-      const double change = sums - sum_over(graph.bytes, pack);
-      const auto further = static_cast<double>(run->layers - 1);
-      most = std::max({most, held + sums + peak, held + further * change + sums + peak});
-      held += static_cast<double>(run->layers) * change;
-    }
-    return most;
-  }
-
- private:
-  /// A layer of the run. What runs again in whole has its whole graph.
-  [[nodiscard]] const KeptGraph& graph_of(const AlikeLayers& run, bool kept) const {
-    return costs_.layers[run.kind].kept(kept ? run.recompute : Recompute::kNothing);
-  }
-
-  const Costs& cost_;
-  const AutogradCosts& costs_;
-  std::vector<AlikeLayers> runs_;
-  bool keeps_, first_, last_;
-};
-
-/// The facts about a plan that are alike on all stages.
-struct Flow {
-  Begins prefixes;  ///< by sequence: where slices of either pass with a prefix begin
-  Begins summed;    ///< of backward alone
-  PairedPacks paired;
-  std::vector<Begins> opened;  ///< by backward pack: of `summed`, the sequences that it is first of
-
-  Flow(const PackPlan& packs, std::size_t sequences) : paired(packs) {
-    add_begins(summed, packs.backward);
-    prefixes = summed;
-    add_begins(prefixes, packs.forward);
-    summed.resize(sequences);
-    prefixes.resize(sequences);
-    std::vector<bool> begun(sequences);
-    for (const MicroPack& pack : packs.backward) {
-      Begins& of = opened.emplace_back();
-      for (const Slice& slice : pack.slices) {
-        const std::size_t q = slice.sequence.index();
-        if (!begun[q] && slice.begin > Tokens(0)) of.push_back(summed[q]);
-        begun[q] = true;
-      }
-    }
-  }
-};
-
-void add_stage(TaskBytes& bytes, const StageMemory& stage, const PackPlan& packs, const Flow& flow,
-               double sums_scale) {
-  auto& rows = bytes.rows.emplace_back();
-  auto& forward = bytes.forward_transient.emplace_back();
-  for (std::size_t f = 0; f < packs.forward.size(); ++f) {
-    const MicroPack& pack = packs.forward[f];
-    const bool kept = stage.keeps() && flow.paired.forward[f];
-    rows.push_back(whole(kept ? stage.graph(pack, kept) : stage.kept_input(pack)));
-    forward.push_back(whole(stage.forward_peak(pack)));
-  }
-  auto& kv = bytes.kv.emplace_back();
-  auto& dkv = bytes.dkv.emplace_back();
-  for (std::size_t q = 0; q < flow.prefixes.size(); ++q) {
-    kv.push_back(whole(stage.key_values(flow.prefixes[q], 1)));
-    dkv.push_back(whole(stage.key_values(flow.summed[q], sums_scale)));
-  }
-  auto& backward = bytes.backward_transient.emplace_back();
-  for (std::size_t b = 0; b < packs.backward.size(); ++b)
-    backward.push_back(whole(stage.backward_peak(
-        packs.backward[b], stage.keeps() && flow.paired.backward[b], flow.opened[b], sums_scale)));
+/// The time in which a prefix comes from host memory, for a layer; in backward also its sums, and
+/// back again.
+PackCost prefix_transfer(const Costs& cost, std::size_t kind, Pass pass) {
+  const double ways = pass == Pass::kForward ? 1 : 1 + 2 * sums_scale(cost);
+  const double time = ways * cost.host.per_byte * cost.autograd->layers[kind].kv_bytes;
+  const Tokens window(cost.shape.kinds[kind].window);
+  if (window > Tokens(0)) return {.per_window_prefix = time, .window = window};
+  return {.per_prefix_token = time};
 }
 
 }  // namespace
@@ -312,6 +84,12 @@ bool AutogradStages::keeps_graphs(StageId stage) const {
   return true;
 }
 
+bool AutogradStages::offloads(StageId stage) const {
+  for (std::int32_t layer = first_layer(stage); layer < end_layer(stage); ++layer)
+    if (recompute_of(layer) == Recompute::kOffload) return true;
+  return false;
+}
+
 bool AutogradStages::may_skip_forward(StageId stage) const {
   return stage.value() == layout.stages() - 1 && !keeps_graphs(stage);
 }
@@ -326,7 +104,9 @@ StageLayers AutogradStages::layers(StageId stage, Pass pass, std::int32_t replic
     const LayerCosts& layer = cost.kinds[kind];
     sum.exchange = sum.exchange + all * merge_time(layer, pass, replicas);
     if (!keeps) {
-      sum.time = sum.time + all * (forward ? layer.forward : layer.backward);
+      const std::int32_t offloaded = counts[static_cast<std::size_t>(Recompute::kOffload)];
+      sum.time = sum.time + all * (forward ? layer.forward : layer.backward) +
+                 offloaded * prefix_transfer(cost, kind, pass);
       continue;
     }
     for (const Recompute policy : {Recompute::kNothing, Recompute::kElementwise}) {
@@ -339,7 +119,11 @@ StageLayers AutogradStages::layers(StageId stage, Pass pass, std::int32_t replic
 }
 
 EdgeTime AutogradStages::beside_layers(StageId stage, Pass pass) const {
-  return pass == Pass::kBackward && keeps_graphs(stage) ? EdgeTime() : cost.autograd->stage;
+  if (pass == Pass::kBackward && keeps_graphs(stage)) return {};
+  EdgeTime time = cost.autograd->stage;
+  if (stage.value() > 0 && offloads(stage))
+    time.per_token += cost.host.per_byte * input_bytes(cost);
+  return time;
 }
 
 void AutogradStages::add_passes(TaskTimes& times, const SummedPacks& packs,
@@ -366,8 +150,8 @@ void AutogradStages::add_passes(TaskTimes& times, const SummedPacks& packs,
     for (const Pass pass : kWholePasses) add(StageId(s), pass);
 }
 
-/// Every replica has all gradients of its stages, and updates all trained parameters. If tied ones
-/// are trained, they have a gradient on the first and one on the last stage.
+/// Every replica has all gradients of its stages, and updates all trained parameters, or its share
+/// of them. If tied ones are trained, they have a gradient on the first and one on the last stage.
 void AutogradStages::add_step_end(TaskTimes& times, const PackPlan&, ReplicaId replica) const {
   const double gradient = cost.autograd->state.gradients;
   const std::int64_t tied_trained = cost.trained       ? cost.trained->edges.shared
@@ -384,8 +168,9 @@ void AutogradStages::add_step_end(TaskTimes& times, const PackPlan&, ReplicaId r
     // An all-reduce is a ring that sums and a ring that hands out.
     times.reduce.push_back(
         rounded(2 * ring_time(cost, parameters * gradient, replication.replicas) + exchanged));
+    const double updated = cost.shard_replicas ? parameters / replication.replicas : parameters;
     times.step_end.push_back(
-        rounded(cost.optimizer_per_parameter * parameters / replication.speed_of(replica, rank)));
+        rounded(cost.optimizer_per_parameter * updated / replication.speed_of(replica, rank)));
   }
 }
 
@@ -394,37 +179,6 @@ double AutogradStages::least_reduction(double) const {
   TaskTimes ends;
   add_step_end(ends, {}, ReplicaId(0));
   return static_cast<double>(ends.reduce.front().count());
-}
-
-/// Rows are a pack's inputs or its graph.
-TaskBytes AutogradStages::bytes(const PackPlan& packs, const SequenceLengths& lengths, Counted,
-                                ReplicaId) const {
-  const Flow flow(packs, lengths.size());
-  const double sums_scale = static_cast<double>(accumulator_bytes(cost.dtype)) /
-                            static_cast<double>(element_bytes(cost.dtype));
-  TaskBytes bytes;
-  for (std::int32_t s = 0; s < layout.stages(); ++s)
-    add_stage(bytes, StageMemory(*this, StageId(s)), packs, flow, sums_scale);
-  const StageMemory any(*this, StageId(std::int32_t{0}));
-  for (const MicroPack& pack : packs.forward)
-    bytes.forward_input.push_back(whole(any.input(pack.tokens())));
-  for (const MicroPack& pack : packs.backward)
-    bytes.backward_input.push_back(whole(any.input(pack.tokens())));
-  require_countable(bytes);
-  return bytes;
-}
-
-Bytes AutogradStages::sequence_bytes(StageId stage, Tokens tokens) const {
-  const MicroPack pack{{{SequenceId(), Tokens(0), tokens}}};
-  return whole(StageMemory(*this, stage).kept_input(pack));
-}
-
-ModelState AutogradStages::state(const ParameterCount& held, const ParameterCount&) const {
-  const StateBytes& of = cost.autograd->state;
-  const auto trained = static_cast<double>(held.trained);
-  const auto bytes = [](double all) { return Bytes(static_cast<std::int64_t>(std::ceil(all))); };
-  return {bytes(weight_bytes(cost).of(held)), bytes(trained * of.gradients),
-          bytes(trained * of.optimizer)};
 }
 
 }  // namespace slimpack

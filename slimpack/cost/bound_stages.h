@@ -72,6 +72,9 @@ class BoundStages {
   /// StageTable::bytes. Where the vocabulary is spread, peaks of E, H and G may be missing.
   [[nodiscard]] virtual TaskBytes bytes(const PackPlan& packs, const SequenceLengths& lengths,
                                         Counted counted, ReplicaId replica) const = 0;
+  /// StageTable::host_bytes.
+  [[nodiscard]] virtual TaskBytes host_bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                             ReplicaId replica) const = 0;
   /// StageTable::sequence_bytes, of one stage.
   [[nodiscard]] virtual Bytes sequence_bytes(StageId stage, Tokens tokens) const = 0;
   /// StageTable::state, of a rank with `held` parameters, the largest bucket of which has `bucket`.
@@ -87,7 +90,7 @@ class PackFlowStages final : public BoundStages {
   using BoundStages::BoundStages;
 
   [[nodiscard]] StageLayers layers(StageId stage, Pass pass, std::int32_t replicas) const override;
-  [[nodiscard]] EdgeTime beside_layers(StageId, Pass) const override { return {}; }
+  [[nodiscard]] EdgeTime beside_layers(StageId stage, Pass pass) const override;
   [[nodiscard]] bool keeps_graphs(StageId) const override { return false; }
   [[nodiscard]] bool may_skip_forward(StageId) const override { return false; }
   void add_passes(TaskTimes& times, const SummedPacks& packs, ReplicaId replica) const override;
@@ -95,6 +98,8 @@ class PackFlowStages final : public BoundStages {
   [[nodiscard]] double least_reduction(double longest_last_action) const override;
   [[nodiscard]] TaskBytes bytes(const PackPlan& packs, const SequenceLengths& lengths,
                                 Counted counted, ReplicaId replica) const override;
+  [[nodiscard]] TaskBytes host_bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                     ReplicaId replica) const override;
   [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
   [[nodiscard]] ModelState state(const ParameterCount& held,
                                  const ParameterCount& bucket) const override;
@@ -116,12 +121,17 @@ class AutogradStages final : public BoundStages {
   [[nodiscard]] double least_reduction(double longest_last_action) const override;
   [[nodiscard]] TaskBytes bytes(const PackPlan& packs, const SequenceLengths& lengths,
                                 Counted counted, ReplicaId replica) const override;
+  [[nodiscard]] TaskBytes host_bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                     ReplicaId replica) const override;
   [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
   [[nodiscard]] ModelState state(const ParameterCount& held,
                                  const ParameterCount& bucket) const override;
   [[nodiscard]] bool holds_what_travels() const override { return false; }  // torch reduces
 
  private:
+  /// Whether a layer of the stage has kOffload: then its inputs wait in host memory.
+  [[nodiscard]] bool offloads(StageId stage) const;
+
   /// These stages where no graph is kept; null where none is anyway.
   std::unique_ptr<const AutogradStages> again_;
 };

@@ -224,7 +224,7 @@ MeasuredOn measured_on_field(const JsonFields& f) {
 
 /// Whatever PackFlow's layers have and others lack.
 void require_plain(const Costs& cost, std::string_view origin) {
-  const bool plain = cost.tp == 1 && cost.row_bytes == 0 && cost.host.per_byte == 0;
+  const bool plain = cost.tp == 1 && cost.row_bytes == 0;
   const bool plain_layers = std::ranges::all_of(cost.kinds, [](const LayerCosts& layer) {
     return layer.elementwise == EdgeTime() && layer.weight_gradient == EdgeTime() && !layer.again &&
            layer.merge.empty();
@@ -232,8 +232,7 @@ void require_plain(const Costs& cost, std::string_view origin) {
   if (!plain || !plain_layers)
     invalid_input(
         "{}: field \"autograd\" says that layers run under autograd, where tp is 1 and row_bytes, "
-        "host_per_byte, elementwise, weight_gradient, again and merge are 0 or empty; profile "
-        "again",
+        "elementwise, weight_gradient, again and merge are 0 or empty; profile again",
         origin);
 }
 
@@ -329,6 +328,10 @@ std::string cost_to_json(const Costs& cost) {
   if (cost.cp_comm_type != CpCommType::kDirect) file["cp_comm_type"] = to_string(cost.cp_comm_type);
   if (cost.autograd) file["autograd"] = autograd_to_json(cost);
   if (cost.trained) file["trained"] = trained_to_json(*cost.trained);
+  if (cost.shard_replicas) file["shard_replicas"] = true;
+  if (cost.host.optimizer_per_parameter > 0)
+    file["host_optimizer"] = {{"per_parameter", cost.host.optimizer_per_parameter},
+                              {"state_bytes", cost.host.state_per_parameter}};
   if (cost.origin.held_out_error > 0) file["held_out_error"] = cost.origin.held_out_error;
   if (cost.origin.measured_on) file["measured_on"] = measured_on_to_json(*cost.origin.measured_on);
   if (!cost.origin.measured_for.empty()) file["measured_for"] = cost.origin.measured_for;
@@ -362,6 +365,12 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.transfer.per_byte = non_negative(fields, "transfer_per_byte");
   if (fields.has("host_per_byte")) cost.host.per_byte = non_negative(fields, "host_per_byte");
   if (fields.has("host_memory")) cost.host.memory = Bytes(fields.integer("host_memory", 0));
+  cost.shard_replicas = fields.has("shard_replicas") && fields.boolean("shard_replicas");
+  if (fields.has("host_optimizer")) {
+    const JsonFields optimizer = fields.object("host_optimizer");
+    cost.host.optimizer_per_parameter = non_negative(optimizer, "per_parameter");
+    cost.host.state_per_parameter = non_negative(optimizer, "state_bytes");
+  }
   cost.reduction.latency = non_negative(fields, "reduce_latency");
   cost.reduction.per_byte = non_negative(fields, "reduce_per_byte");
   cost.device.memory = Bytes(fields.integer("memory", 0));

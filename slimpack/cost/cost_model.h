@@ -120,6 +120,11 @@ struct HostCosts {
   /// Offloaded rows of one rank in pinned host memory at a time, at most (pinnable()); 0 = no
   /// limit.
   Bytes memory{0};
+  /// An optimizer whose states are in host memory takes so many nanoseconds for a parameter, the
+  /// ways of gradients and weights included; 0 = not known.
+  double optimizer_per_parameter = 0;
+  /// A rank's optimizer has so many bytes of a parameter there (with_optimizer_on_host).
+  double state_per_parameter = 0;
 
   bool operator==(const HostCosts&) const = default;
 };
@@ -174,11 +179,14 @@ struct Costs {
   /// How replicas exchange rows of a MicroPack that they share.
   CpCommType cp_comm_type = CpCommType::kDirect;
   std::int32_t zero = 1;  ///< what replicas share out (ParallelGrid::zero)
+  /// Replicas share weights and the optimizer's states out between steps: of layers under autograd
+  /// alone. A step gathers weights once, and has the gradients whole.
+  bool shard_replicas = false;
   HostCosts host;
   RankDevice device;
   CostOrigin origin;
   /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
-  /// kElementwise and kFull, any other counts as kFull, and nothing is merged, split or offloaded.
+  /// kElementwise, kFull and kOffload, any other counts as kFull; nothing is merged or split.
   std::optional<AutogradCosts> autograd;
   /// Set: all other parameters are frozen, and `kinds` and `ends` have no times of their gradients.
   /// A counted shape (Decoder::edges) includes these parameters; any other shape is that of the
@@ -230,6 +238,10 @@ struct Costs {
 /// nothing.
 [[nodiscard]] Costs with_gpu(Costs cost, const HardwareSpec& hardware);
 
+/// Costs of a run whose optimizer has its states in host memory. REQUIRES: cost.autograd, and that
+/// host.optimizer_per_parameter is known.
+[[nodiscard]] Costs with_optimizer_on_host(Costs cost);
+
 /// Costs that were measured where messages take no time, with the time that they take over links:
 /// those of cost_from_hardware.
 [[nodiscard]] Costs with_links(Costs measured, const HardwareSpec& links,
@@ -263,9 +275,9 @@ enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
 /// Cost file: JSON with "format": "slimpack-cost" and "version": 5 with "trained", else 4 with
 /// "autograd", else 2. Reading checks every field and throws InvalidInput naming `origin`. Files of
 /// versions 1 and 3 lack figures and are refused. A file may omit "weight_gradient" (backward is
-/// not split), "elementwise" (keeping everything saves no time), "host_per_byte" (nothing is
-/// offloaded), "gpu" (ranks run on a CPU), "trained" (all parameters are), "per_missing_row" (0),
-/// "held_out_error" and "measured_on".
+/// not split), "elementwise" (keeping everything saves no time), "host_per_byte" and
+/// "host_optimizer" (nothing is offloaded), "gpu" (ranks run on a CPU), "trained" (all parameters
+/// are), "per_missing_row" (0), "held_out_error" and "measured_on".
 [[nodiscard]] std::string cost_to_json(const Costs& cost);
 [[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 

@@ -30,8 +30,8 @@ constexpr MemoryError kGpuMemory{11, "published clusters, and steps on an H100 a
 constexpr MemoryError kAutogradMemory{9, "models under autograd on a CPU"};
 
 TimeError times_of(const Costs& cost) {
-  if (abilities(cost).own_layers) return kAutogradTimes;
   if (!cost.origin.measured_on && cost.origin.fit_error <= 0) return kHardwareTimes;
+  if (abilities(cost).own_layers) return kAutogradTimes;
   return cost.device.gpu ? kGpuTimes : kCpuTimes;
 }
 

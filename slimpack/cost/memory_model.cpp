@@ -442,9 +442,11 @@ TaskBytes PackFlowStages::bytes(const PackPlan& packs, const SequenceLengths& le
 
 TaskBytes StageTable::host_bytes(const PackPlan& packs, const SequenceLengths& lengths,
                                  ReplicaId replica) const {
-  const BoundStages& bound = *bound_;
-  const Costs& cost = bound.cost;
-  const StageLayout& layout = bound.layout;
+  return with_free_vocabulary(bound_->host_bytes(packs, lengths, replica), layout(), packs);
+}
+
+TaskBytes PackFlowStages::host_bytes(const PackPlan& packs, const SequenceLengths& lengths,
+                                     ReplicaId replica) const {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
   const HeldPacks held = held_packs(packs, lengths, replica);
@@ -456,19 +458,19 @@ TaskBytes StageTable::host_bytes(const PackPlan& packs, const SequenceLengths& l
   };
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
-    const std::int64_t row = sum_of(runs_of(bound, widths, StageId(s)), offloaded);
+    const std::int64_t row = sum_of(runs_of(*this, widths, StageId(s)), offloaded);
     bytes.rows.push_back(per_pack(held.packs.forward, row));
     bytes.kv.push_back(per_sequence(lengths, 0));
     bytes.dkv.push_back(bytes.kv.back());
     bytes.forward_transient.push_back(per_pack(packs.forward, 0));
     bytes.backward_transient.push_back(per_pack(packs.backward, 0));
-    if (!bound.splits_backward()) continue;
+    if (!splits_backward()) continue;
     for (auto* split : {&bytes.weight_operands, &bytes.input_transient, &bytes.weight_transient})
       split->push_back(per_pack(packs.backward, 0));
   }
   bytes.forward_input = per_pack(packs.forward, 0);
   bytes.backward_input = per_pack(packs.backward, 0);
-  return with_free_vocabulary(std::move(bytes), layout, packs);
+  return bytes;
 }
 
 }  // namespace slimpack

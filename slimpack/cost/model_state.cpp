@@ -1,7 +1,9 @@
 // The bytes that a rank holds beside activations: its part of the model's state, and what is on its
 // way to or from other processes.
 #include <algorithm>
+#include <utility>
 
+#include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/parameter_counts.h"
@@ -49,6 +51,22 @@ Bytes reductions(Bytes gradients, const NodePlacement& placement) {
 
 }  // namespace
 
+Costs with_optimizer_on_host(Costs cost) {
+  SLIMPACK_CHECK(cost.autograd && cost.host.optimizer_per_parameter > 0);
+  cost.optimizer_per_parameter = cost.host.optimizer_per_parameter;
+  cost.host.state_per_parameter = std::exchange(cost.autograd->state.optimizer, 0);
+  return cost;
+}
+
+Bytes StageTable::host_memory() const {
+  const Bytes memory = bound_->cost.host.memory;
+  if (memory == Bytes(0)) return memory;
+  Bytes most;
+  for (std::int32_t rank = 0; rank < layout().ranks(); ++rank)
+    most = std::max(most, state(rank).host);
+  return std::max(Bytes(1), memory - most);
+}
+
 ModelState StageTable::state(std::int32_t rank) const {
   const std::int32_t tp = bound_->cost.tp;
   ParameterCount held, bucket;
@@ -74,7 +92,8 @@ ModelState PackFlowStages::state(const ParameterCount& held, const ParameterCoun
                              shared(held.trained, bucket.trained)};
   return {Bytes(static_cast<std::int64_t>(weight.of(cost.zero == 3 ? parts : held))),
           Bytes((cost.zero >= 2 ? parts : held).trained * accumulator),
-          Bytes(share_of(held.trained, replication.replicas) * (copies ? 3 : 2) * accumulator)};
+          Bytes(share_of(held.trained, replication.replicas) * (copies ? 3 : 2) * accumulator),
+          Bytes(0)};
 }
 
 Bytes StageTable::gradients_in_flight(std::int32_t rank) const {

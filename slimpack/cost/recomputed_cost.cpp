@@ -74,7 +74,7 @@ Costs cheapest_graphs(Costs cost, std::span<const Recompute> allowed) {
     AutogradLayer& layer = cost.autograd->layers[kind];
     PackCost forward = again.forward, backward = again.backward;
     for (const Recompute recompute : allowed) {
-      if (recompute == Recompute::kFull) continue;
+      if (recompute == Recompute::kFull || recompute == Recompute::kOffload) continue;
       forward = smaller_terms(forward, layer.kept(recompute).forward);
       backward = smaller_terms(backward, layer.kept(recompute).backward);
     }
@@ -130,7 +130,7 @@ CheapestCosts cheapest_costs(const Costs& cost, std::span<const Recompute> allow
     // No term of kNothing is larger than one of kElementwise, nor that than one of any other.
     return {cost, std::min(least, Recompute::kElementwise)};
   }
-  if (allowed.size() == 1 && least == Recompute::kFull) return {cost, least};
+  if (least >= Recompute::kFull) return {cost, Recompute::kFull};
   return {cheapest_graphs(cost, allowed), Recompute::kNothing};
 }
 

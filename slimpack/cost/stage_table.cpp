@@ -23,8 +23,8 @@ void add(EdgeTime& sum, const EdgeTime& more, double times) {
   sum.per_token += times * more.per_token;
 }
 
-/// The part of a MicroPack's time on a stage that is not a layer's: embedding, head, and the
-/// uncovered transfer of the last layer's rows.
+/// The part of a MicroPack's time on a stage that is not a layer's: embedding, head, and what the
+/// runtime takes beside its layers.
 EdgeTime edge_time(const BoundStages& bound, StageId s, Pass pass) {
   const Costs& cost = bound.cost;
   const StageLayout& layout = bound.layout;
@@ -36,10 +36,6 @@ EdgeTime edge_time(const BoundStages& bound, StageId s, Pass pass) {
   add(edge, bound.beside_layers(s, pass), 1);
   const bool last = s.value() == layout.stages() - 1;
   if (last && backward && whole) add(edge, cost.ends.head(), 1);
-  const std::int32_t last_layer = bound.end_layer(s) - 1;
-  if (bound.recompute_of(last_layer) == Recompute::kOffload)
-    edge.per_token += uncovered_transfer(cost, pass, last && whole,
-                                         cost.shape.kind_of(static_cast<std::size_t>(last_layer)));
   return edge;
 }
 
@@ -132,6 +128,14 @@ PackCost merge_time(const LayerCosts& cost, Pass pass, std::int32_t replicas) {
   const std::size_t few = below < cost.merge.size() ? below : below - 1;
   return between(known(few), known(few + 1), std::ldexp(1.0, static_cast<int>(few)),
                  std::ldexp(1.0, static_cast<int>(few) + 1), replicas);
+}
+
+EdgeTime PackFlowStages::beside_layers(StageId stage, Pass pass) const {
+  const std::int32_t last_layer = end_layer(stage) - 1;
+  if (recompute_of(last_layer) != Recompute::kOffload) return {};
+  const bool head = stage.value() == layout.stages() - 1 && !layout.spread_vocabulary;
+  return {0, uncovered_transfer(cost, pass, head,
+                                cost.shape.kind_of(static_cast<std::size_t>(last_layer)))};
 }
 
 StageLayers PackFlowStages::layers(StageId stage, Pass pass, std::int32_t replicas) const {
@@ -243,10 +247,6 @@ Abilities StageTable::abilities() const {
 NodePlacement StageTable::placement() const {
   return {bound_->cost.host.ranks_per_node, bound_->cost.tp, layout().ranks(),
           replication().replicas};
-}
-
-Bytes StageTable::host_memory() const {
-  return bound_->cost.host.memory;
 }
 
 bool StageTable::may_skip_forward(StageId stage) const {

@@ -41,7 +41,9 @@ struct ModelState {
   Bytes weights;
   Bytes gradients;  ///< in the accumulate type
   Bytes optimizer;  ///< its share of the two moments, and of the fp32 master copy in bf16
+  Bytes host;       ///< of an optimizer whose states are in host memory
 
+  /// On the device.
   [[nodiscard]] Bytes total() const { return weights + gradients + optimizer; }
   bool operator==(const ModelState&) const = default;
 };
@@ -75,7 +77,8 @@ class StageTable {
   [[nodiscard]] double transfer(double tokens) const;
   [[nodiscard]] Abilities abilities() const;
   [[nodiscard]] NodePlacement placement() const;
-  /// Offloaded rows of one rank in pinned host memory at a time, at most; 0 = no limit.
+  /// Offloaded rows of one rank in pinned host memory at a time, at most: what the optimizer leaves
+  /// there. 0 = no limit.
   [[nodiscard]] Bytes host_memory() const;
   /// Whether the stage can leave its part of a forward MicroPack to the backward (AutogradCosts).
   [[nodiscard]] bool may_skip_forward(StageId stage) const;

@@ -9,9 +9,31 @@
 
 namespace slimpack {
 
+namespace {
+
+/// The costs, with the model's state where `parallel` says.
+Costs with_placed_state(Costs cost, const RunConfig& config, const std::string& name) {
+  cost.shard_replicas = config.parallel.shard_replicas;
+  if (cost.shard_replicas && !abilities(cost).own_layers)
+    invalid_input(
+        "parallel.shard_replicas is true, but the costs ({}) are of SlimPack's own runtime, whose "
+        "replicas share the optimizer out in any case; set it to false",
+        name);
+  if (!config.parallel.offload_optimizer) return cost;
+  if (!abilities(cost).offloads_optimizer)
+    invalid_input(
+        "parallel.offload_optimizer is true, but {} has no host_optimizer to say what that takes: "
+        "slimpack.torch.profile measures it, for slimpack.torch.pipeline; set it to false",
+        name);
+  return with_optimizer_on_host(std::move(cost));
+}
+
+}  // namespace
+
 Costs on_device(Costs cost, DeviceKind device) {
   if (device == DeviceKind::kCpu) {
     cost.host.per_byte = 0;
+    cost.host.optimizer_per_parameter = 0;
     cost.device.gpu.reset();
   }
   return cost;
@@ -70,7 +92,8 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
     // A measurement does not find what a device could do at best.
     if (config.hardware && cost.device.peak_flops == 0)
       cost.device.peak_flops = config.hardware->peak_flops;
-    return over_links(on_device(std::move(cost), config.train.device), config);
+    cost = on_device(std::move(cost), config.train.device);
+    return over_links(with_placed_state(std::move(cost), config, name), config);
   }
   if (!config.hardware) return std::nullopt;
   Costs cost =
@@ -80,7 +103,8 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
     cost = with_adapters(std::move(cost), config.model.adapter_rank, *config.hardware);
   if (config.train.device == DeviceKind::kCuda) cost = with_gpu(std::move(cost), *config.hardware);
   cost.zero = config.parallel.zero;
-  return on_device(std::move(cost), config.train.device);
+  return with_placed_state(on_device(std::move(cost), config.train.device), config,
+                           config.hardware->name);
 }
 
 Costs required_cost(const RunConfig& config, const Decoder& shape, std::string_view origin) {

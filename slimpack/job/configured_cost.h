@@ -22,7 +22,7 @@ namespace slimpack {
 [[nodiscard]] Costs required_cost(const RunConfig& config, const Decoder& shape,
                                   std::string_view origin);
 
-/// The costs for a run on this device. On a CPU host_per_byte is 0, because its memory is the
+/// The costs for a run on this device. On a CPU nothing is offloaded, because its memory is the
 /// host's, and there is no Costs::gpu.
 [[nodiscard]] Costs on_device(Costs cost, DeviceKind device);
 

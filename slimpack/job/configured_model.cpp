@@ -43,6 +43,14 @@ Decoder trained_model(const RunConfig& config) {
     invalid_input(
         "parallel.zero is {}, but this version trains with 1 and only plans the others; use 1",
         config.parallel.zero);
+  if (config.parallel.offload_optimizer)
+    invalid_input(
+        "parallel.offload_optimizer is true, but this runtime's optimizer is on the device; set it "
+        "to false, or train with slimpack.torch.pipeline");
+  if (config.parallel.shard_replicas)
+    invalid_input(
+        "parallel.shard_replicas is true, but this runtime's replicas share the optimizer out in "
+        "any case; set it to false, or train with slimpack.torch.pipeline");
   return shape;
 }
 

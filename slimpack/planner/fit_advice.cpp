@@ -119,7 +119,9 @@ FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJo
       report.fits ? *std::move(outcome.step) : least_step(question, planned, *outcome.does_not_fit);
   report.ranks = rank_memory(planned, step, job.memory_cap);
   report.recompute = step.plan.recompute;
-  report.host = host_need(step, planned.cost);
+  for (const RankMemoryUse& rank : report.ranks)
+    report.host = std::max(report.host, rank.states.host);
+  report.host += host_need(step, planned.cost);
   report.makespan = step.prediction.makespan;
   return report;
 }
@@ -149,9 +151,23 @@ std::int64_t shared_evenly(const Decoder& shape) {
 }
 
 FitLimits limits_of(const FitQuestion& question, const Costs& cost) {
-  return {static_cast<std::int32_t>(cost.shape.num_layers()), shared_evenly(cost.shape),
-          std::max(question.most_tp, question.job.grid.tp), !cost.kinds.front().merge.empty(),
-          abilities(cost).recomputations};
+  const Abilities able = abilities(cost);
+  return {static_cast<std::int32_t>(cost.shape.num_layers()),
+          shared_evenly(cost.shape),
+          std::max(question.most_tp, question.job.grid.tp),
+          !cost.kinds.front().merge.empty(),
+          able.offloads_optimizer,
+          able.own_layers,
+          able.recomputations};
+}
+
+/// The report of a change; nullopt where what it offloads exceeds the host's memory.
+std::optional<FitReport> tried(const FitQuestion& question, PlannedJob planned, const FitJob& job) {
+  try {
+    return report_of(question, std::move(planned), job);
+  } catch (const JobDoesNotFit&) {
+    return std::nullopt;
+  }
 }
 
 /// The candidates that fit: the first of each line, at most `most`.
@@ -166,10 +182,10 @@ std::vector<FitOption> fitting(const FitQuestion& question,
     if (done.contains(candidate.line)) continue;
     PlannedJob planned = planned_job(question, candidate.job);
     if (hopeless(planned)) continue;
-    FitReport report = report_of(question, std::move(planned), candidate.job);
-    if (!report.fits) continue;
+    std::optional<FitReport> report = tried(question, std::move(planned), candidate.job);
+    if (!report || !report->fits) continue;
     done.insert(candidate.line);
-    options.push_back({changed_settings(question.job, candidate.job), std::move(report)});
+    options.push_back({changed_settings(question.job, candidate.job), *std::move(report)});
   }
   question.progress(candidates.size(), candidates.size());
   return options;

@@ -68,7 +68,7 @@ struct FitReport {
   ParameterCount parameters;               ///< of the model
   std::vector<RankMemoryUse> ranks;        ///< of the pipeline
   RecomputeByLayer recompute;              ///< of that plan
-  Bytes host;                ///< of that plan: pinned host memory of a rank, which is not checked
+  Bytes host;                ///< of that plan: what a rank offloads, rows and optimizer together
   Nanos makespan;            ///< of that plan
   Tokens tokens;             ///< of the step
   Tokens longest;            ///< the longest sequence

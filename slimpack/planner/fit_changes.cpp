@@ -29,6 +29,16 @@ Dial recomputation(const FitJob& wish, const FitLimits& limits) {
   }}};
 }
 
+Dial sharded_replicas(const FitJob& wish, const FitLimits& limits) {
+  if (wish.grid.shard_replicas || wish.grid.dp == 1 || !limits.shards_replicas) return {};
+  return {{[](FitJob& job) { job.grid.shard_replicas = true; }}};
+}
+
+Dial optimizer_on_host(const FitJob& wish, const FitLimits& limits) {
+  if (wish.grid.offload_optimizer || !limits.offloads_optimizer) return {};
+  return {{[](FitJob& job) { job.grid.offload_optimizer = true; }}};
+}
+
 Dial merging(const FitJob& wish) {
   Dial dial;
   for (std::int32_t group = 2; group <= std::min(kMostMerged, wish.grid.dp); group *= 2)
@@ -55,7 +65,9 @@ std::vector<Dial> dials_of(const FitJob& wish, const FitLimits& limits) {
   const PlannerKind planner = wish.choices.planner;
   if (planner != PlannerKind::kSlimpack)
     dials.push_back({{[](FitJob& job) { job.choices.planner = PlannerKind::kSlimpack; }}});
+  dials.push_back(sharded_replicas(wish, limits));
   if (planner != PlannerKind::kPacked) dials.push_back(recomputation(wish, limits));
+  dials.push_back(optimizer_on_host(wish, limits));
   if (planner == PlannerKind::kSlimpack && limits.merging) dials.push_back(merging(wish));
   dials.push_back(ranks(wish, &ParallelGrid::tp, true));
   dials.push_back(ranks(wish, &ParallelGrid::pp, true));
@@ -133,6 +145,10 @@ std::vector<std::string> changed_settings(const FitJob& wish, const FitJob& job)
     settings.push_back(recompute_setting(job));
   if (job.choices.most_merged != wish.choices.most_merged)
     settings.push_back(fmt::format("plan.most_merged={}", job.choices.most_merged));
+  if (job.grid.shard_replicas != wish.grid.shard_replicas)
+    settings.push_back("parallel.shard_replicas=true");
+  if (job.grid.offload_optimizer != wish.grid.offload_optimizer)
+    settings.push_back("parallel.offload_optimizer=true");
   number("parallel.tp", &ParallelGrid::tp);
   number("parallel.pp", &ParallelGrid::pp);
   number("parallel.dp", &ParallelGrid::dp);

@@ -29,6 +29,8 @@ struct FitLimits {
   std::int64_t heads = 1;   ///< of the model: tp divides them
   std::int32_t most_tp = 1;
   bool merging = true;                    ///< whether the costs of merged sequences are known
+  bool offloads_optimizer = false;        ///< whether those of an optimizer on the host are known
+  bool shards_replicas = false;           ///< whether replicas can share weights and optimizer out
   std::vector<Recompute> recompute = {};  ///< policies whose times are known
 };
 
@@ -39,9 +41,9 @@ struct FitCandidate {
   std::size_t line = 0;
 };
 
-/// Jobs that change one thing, mildest first: the planner, recomputation or merging; the
-/// arrangement of the same ranks (tp or pp for dp); two, four or eight times the ranks by tp, pp or
-/// dp.
+/// Jobs that change one thing, mildest first: the planner, what replicas share out, recomputation,
+/// the optimizer's place or merging; the arrangement of the same ranks (tp or pp for dp); two, four
+/// or eight times the ranks by tp, pp or dp.
 [[nodiscard]] std::vector<FitCandidate> single_changes(const FitJob& wish, const FitLimits& limits);
 
 /// Jobs that change two of those things, fewest ranks first.

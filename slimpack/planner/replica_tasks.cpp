@@ -95,8 +95,9 @@ Bytes host_need(const RatedPlan& step, const Costs& cost) {
 }
 
 bool fits(const RatedPlan& step, Bytes need, const std::optional<Bytes>& cap, const Costs& cost) {
-  return (!cap || need <= *cap) &&
-         (cost.host.memory == Bytes(0) || host_need(step, cost) <= cost.host.memory);
+  if (cap && need > *cap) return false;
+  const Bytes host = stage_table(cost, step).host_memory();
+  return host == Bytes(0) || host_need(step, cost) <= host;
 }
 
 double RatedPlan::gap() const {

@@ -40,8 +40,9 @@ std::string job_call(const std::vector<std::string>& settings, const ParallelGri
                         python_value(setting.substr(equals + 1)));
   }
   if (regrouped)
-    text +=
-        fmt::format(", parallel={{\"pp\": {}, \"dp\": {}, \"tp\": {}}}", grid.pp, grid.dp, grid.tp);
+    text += fmt::format(", parallel={{\"pp\": {}, \"dp\": {}, \"tp\": {}{}{}}}", grid.pp, grid.dp,
+                        grid.tp, grid.shard_replicas ? ", \"shard_replicas\": True" : "",
+                        grid.offload_optimizer ? ", \"offload_optimizer\": True" : "");
   return text + ")";
 }
 
@@ -133,7 +134,7 @@ std::string verdict(const FitReport& wish) {
   std::string step = fmt::format("{} {}, computed again: {}", human_duration(wish.makespan),
                                  time_range(wish.known), describe(wish.recompute));
   if (wish.host > Bytes(0))
-    step += fmt::format(", pinned host memory of a rank: {}", human_bytes(wish.host));
+    step += fmt::format(", host memory of a rank: {}", human_bytes(wish.host));
   if (wish.fits)
     return fmt::format("fits: the fullest rank, {} {}, has {} to spare; a step takes {}", which,
                        worst, human_bytes(headroom), step);

@@ -20,7 +20,10 @@ enum class Recompute : std::uint8_t {
   kAttention,    ///< also q and attention; the output projection's result is kept
   kMlp,          ///< as kElementwise, and gate and up; attention is kept
   kFull,         ///< everything but the layer's input
-  kOffload,      ///< as kElementwise; kept rows wait in pinned host memory, not on the device
+  /// Computes what kElementwise does; kept rows wait in pinned host memory, not on the device.
+  /// Layers under autograd compute what those of kFull do, and what they keep waits there
+  /// (AutogradCosts).
+  kOffload,
 };
 inline constexpr std::size_t kRecomputations = 6;
 

@@ -169,6 +169,12 @@ struct ParallelGrid {
   /// The parts of the model's state that replicas share out (ZeRO): 1 = the optimizer's, 2 =
   /// gradients, too, 3 = weights, too. The runtime trains with 1; others are planned.
   std::int32_t zero = 1;
+  /// The optimizer's states are in host memory, and processors update the weights. Only for layers
+  /// under autograd (with_optimizer_on_host).
+  bool offload_optimizer = false;
+  /// Replicas share weights and the optimizer's states out between steps. Only for layers under
+  /// autograd (Costs::shard_replicas).
+  bool shard_replicas = false;
 
   [[nodiscard]] std::int64_t ranks() const { return std::int64_t{pp} * dp * tp; }
   /// Whether pp, dp and tp are the same.

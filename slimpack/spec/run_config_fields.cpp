@@ -100,8 +100,8 @@ ConfigField shipped(Name name, S RunConfig::*section, fs::path S::*member, const
   return {name.section, name.key, name.about, std::string(path_rule(may_be_empty)), assign, print};
 }
 
-template <class S>
-ConfigField flag(Name name, S RunConfig::*section, bool S::*member) {
+template <class S, class Owner>
+ConfigField flag(Name name, S RunConfig::*section, bool Owner::*member) {
   const std::string rule = "true or false";
   const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
     const auto* value = std::get_if<bool>(&entry.value);
@@ -340,6 +340,12 @@ std::vector<ConfigField> parallel_fields() {
       integer({"parallel", "zero",
                "what replicas share out: 1 = optimizer, 2 = gradients, too, 3 = weights, too"},
               &R::parallel, &P::zero, 1, 3),
+      flag({"parallel", "offload_optimizer",
+            "the optimizer's states wait in host memory (slimpack.torch.pipeline)"},
+           &R::parallel, &P::offload_optimizer),
+      flag({"parallel", "shard_replicas",
+            "replicas share weights and optimizer out between steps (slimpack.torch.pipeline)"},
+           &R::parallel, &P::shard_replicas),
       real({"parallel", "timeout", "seconds to wait for ranks in other processes"}, &R::parallel,
            &P::timeout, kAboveZero),
       speed(),

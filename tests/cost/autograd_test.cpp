@@ -187,6 +187,71 @@ TEST(AutogradMemory, OfWindowsKeepsWhatSlicesSee) {
   EXPECT_EQ(counts(bytes.dkv[1]), Counts({16, 0}));
 }
 
+/// Layers of kOffload, with a nanosecond for each byte to the host or back.
+RecomputingCosts offloading(std::vector<std::uint8_t> kind_of_layer) {
+  Costs known = counted_costs(std::move(kind_of_layer));
+  known.host.per_byte = 1;
+  return with_recompute(known, Recompute::kOffload);
+}
+
+TEST(AutogradMemory, OfOffloadingHoldsInTheHostWhatRecomputationHoldsOnTheDevice) {
+  const StageLayout layout{{0, 1, 3}};
+  const auto cost = offloading({0, 1, 0});
+  const auto full = with_recompute(cost, Recompute::kFull);
+  const TaskBytes device = task_bytes(cost, layout, kAsymmetric, kLengths);
+  const TaskBytes host = table_of(cost, layout).host_bytes(kAsymmetric, kLengths);
+  const TaskBytes before = task_bytes(full, layout, kAsymmetric, kLengths);
+  const Counts none{0, 0};
+  for (const std::size_t stage : {0, 1}) {
+    EXPECT_EQ(host.rows[stage], before.rows[stage]);
+    EXPECT_EQ(host.kv[stage], before.kv[stage]);
+    EXPECT_EQ(host.dkv[stage], before.dkv[stage]);
+    for (const auto* of : {&device.rows, &device.kv, &device.dkv})
+      EXPECT_EQ(counts((*of)[stage]), none);
+    EXPECT_EQ(device.forward_transient[stage], before.forward_transient[stage]);
+    EXPECT_EQ(counts(host.forward_transient[stage]), none);
+    EXPECT_EQ(counts(host.backward_transient[stage]), none);
+  }
+  // The first backward opens no sums on the device: of one layer on the first stage 40 bytes less.
+  EXPECT_EQ(device.backward_transient[0][0] + Bytes(40), before.backward_transient[0][0]);
+  EXPECT_EQ(device.backward_transient[0][1], before.backward_transient[0][1]);
+  const TaskBytes nothing = table_of(full, layout).host_bytes(kAsymmetric, kLengths);
+  for (const auto* of : {&nothing.rows, &nothing.kv, &nothing.dkv})
+    EXPECT_EQ(counts((*of)[1]), none);
+}
+
+TEST(AutogradMemory, OfAStageWithSomeOffloadingLayersIsInBothPlaces) {
+  Costs known = counted_costs({0, 0, 0});
+  known.host.per_byte = 1;
+  const auto cost = with_recompute(
+      known, RecomputeByLayer{Recompute::kFull, Recompute::kFull, Recompute::kOffload});
+  const TaskBytes device = task_bytes(cost, {{0, 3}}, kAsymmetric, kLengths);
+  const TaskBytes host = table_of(cost, {{0, 3}}).host_bytes(kAsymmetric, kLengths);
+  // 6 tokens of 8 bytes in each layer, 5 of their sums.
+  EXPECT_EQ(counts(device.kv[0]), Counts({96, 0}));
+  EXPECT_EQ(counts(device.dkv[0]), Counts({80, 0}));
+  EXPECT_EQ(counts(host.kv[0]), Counts({48, 0}));
+  EXPECT_EQ(counts(host.dkv[0]), Counts({40, 0}));
+}
+
+TEST(AutogradTimes, OfOffloadingAddTheWayOfPrefixesAndInputs) {
+  const auto cost = offloading({0, 0});
+  const StageLayout layout{{0, 1, 2}};
+  const TaskTimes times = task_times(cost, layout, kAsymmetric);
+  const TaskTimes full = task_times(with_recompute(cost, Recompute::kFull), layout, kAsymmetric);
+  // The second forward MicroPack has a prefix of 6 tokens, the first backward one of 5: 8 bytes of
+  // keys and values, in backward also 8 bytes of sums to the device and back.
+  EXPECT_EQ(counts(times.forward[0]), Counts({60, 60 + 6 * 8}));
+  EXPECT_EQ(counts(times.backward[0]), Counts({150 + 5 * 24, 210}));
+  // The last stage's inputs, 16 bytes a token.
+  EXPECT_EQ(times.backward[1][0], full.backward[1][0] + Nanos(5 * 24 + 5 * 16));
+  EXPECT_EQ(times.backward[1][1], full.backward[1][1] + Nanos(7 * 16));
+  // A window of 3 tokens sees 2 of the prefix.
+  const auto windowed = offloading({0, 1});
+  const TaskTimes seen = task_times(windowed, {{0, 1, 2}}, kAsymmetric);
+  EXPECT_EQ(seen.backward[1][0], full.backward[1][0] + Nanos(2 * 24 + 5 * 16));
+}
+
 TEST(AutogradMemory, OfTheModelCountsEveryParameterOnEveryReplica) {
   const Costs cost = counted_costs({0, 0, 0});
   // 100 of a layer and 40 before it; 200 and 44 after them.
@@ -199,6 +264,29 @@ TEST(AutogradMemory, OfTheModelCountsEveryParameterOnEveryReplica) {
   EXPECT_EQ(stage_parameters(cost.shape, {{0, 3}}, StageId(0)), 300 + 44);
 }
 
+TEST(AutogradMemory, OfTheModelIsSharedOutOrInTheHostWhereTheCostsSaySo) {
+  Costs cost = counted_costs({0, 0, 0});
+  const auto state = [&](std::int32_t replicas) {
+    return model_state(cost, kTwoStages, 0, replicas);
+  };
+  // 140 parameters: 100 of a layer and 40 before it; 4 bytes each, moments 8.
+  cost.shard_replicas = true;
+  EXPECT_EQ(state(1), (ModelState{Bytes(560), Bytes(560), Bytes(1120)}));
+  // A half beside the gathered whole.
+  EXPECT_EQ(state(2), (ModelState{Bytes(840), Bytes(560), Bytes(560)}));
+  cost.host.optimizer_per_parameter = 3;
+  cost.host.memory = Bytes(5000);
+  cost = with_optimizer_on_host(cost);
+  EXPECT_EQ(state(2), (ModelState{Bytes(840), Bytes(560), Bytes(0), Bytes(560)}));
+  EXPECT_EQ(state(2).total(), Bytes(1400));
+  // The last stage has 244 parameters, of which 122 are updated in 3 ns each. Half of its moments,
+  // 122 · 8 bytes, are in the host's memory; rows have the rest.
+  const StageTable table = table_of(cost, kTwoStages, {.replicas = 2});
+  EXPECT_EQ(table.times(kPaired).step_end[1], Nanos(366));
+  EXPECT_EQ(table.host_memory(), Bytes(5000 - 976));
+  EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost.json"), cost);
+}
+
 TEST(AutogradMemory, ThatNobodyCanCountIsRefused) {
   Costs cost = counted_costs({0, 0});
   cost.autograd->layers[0].whole.bytes.per_token = 1e300;
@@ -209,13 +297,14 @@ TEST(AutogradMemory, ThatNobodyCanCountIsRefused) {
       {"cannot be counted in 64 bits"});
 }
 
-TEST(AutogradCosts, KnowThreeRecomputationsAndNoMerging) {
+TEST(AutogradCosts, KnowThreeRecomputationsWhereTheHostIsFarAndNoMerging) {
   const Costs cost = counted_costs({0, 1});
   EXPECT_EQ(
       abilities(cost).recomputations,
       (std::vector<Recompute>{Recompute::kNothing, Recompute::kElementwise, Recompute::kFull}));
   EXPECT_TRUE(abilities(cost).knows(Recompute::kElementwise));
   EXPECT_FALSE(abilities(cost).knows(Recompute::kMlp));
+  EXPECT_TRUE(abilities(offloading({0, 1})).knows(Recompute::kOffload));
   const auto chosen = with_recompute(cost, Recompute::kFull);
   expect_invalid_input(
       [&] {

@@ -42,6 +42,14 @@ TEST(KnownError, OfMemoryDependsOnTheDeviceAndTheRuntime) {
   EXPECT_EQ(known_error(layers).memory, 9);
 }
 
+TEST(KnownError, OfLayersUnderAutogradIsThatOfAHardwareFileWhereNothingWasMeasured) {
+  Costs layers = on(true, false);
+  layers.autograd.emplace();
+  EXPECT_EQ(known_error(layers).time, 17);
+  layers.origin.fit_error = 0.02;
+  EXPECT_EQ(known_error(layers).time, 4);
+}
+
 TEST(KnownError, IsDataAndWords) {
   const KnownError error = known_error(on(true, false));
   const std::string text = describe(error);

@@ -27,6 +27,7 @@ PlanRequest autograd_request(Rng& rng) {
   PlanRequest request = random_request(rng);
   request.recompute = {Recompute::kNothing, Recompute::kElementwise, Recompute::kFull};
   if (rng.below(4) == 0) request.recompute = {Recompute::kElementwise};
+  if (rng.below(3) == 0) request.recompute.push_back(Recompute::kOffload);
   return request;
 }
 
@@ -44,7 +45,8 @@ RC_GTEST_PROP(SymmetricCuts, GiveBackwardTheMicroPacksOfForward, (std::uint64_t 
 RC_GTEST_PROP(AutogradPlan, IsValidWithinItsCapAndAboveItsBound, (std::uint64_t seed)) {
   Rng rng(seed);
   PlanRequest request = autograd_request(rng);
-  const Costs cost = counted_costs({0, 1, 0, 1});
+  Costs cost = counted_costs({0, 1, 0, 1});
+  cost.host.per_byte = 0.25;
   const RatedPlan free = *plan_step(request, cost).step;
   RC_ASSERT(free.prediction.makespan >= free.lower_bound);
   request.memory_cap = highest(free.prediction.peak_activation) * 7 / 10;
@@ -54,6 +56,26 @@ RC_GTEST_PROP(AutogradPlan, IsValidWithinItsCapAndAboveItsBound, (std::uint64_t 
   RC_ASSERT(highest(outcome.step->prediction.peak_activation) <= *request.memory_cap);
   RC_ASSERT(outcome.step->prediction.makespan >= free.prediction.makespan);
   RC_ASSERT(outcome.step->prediction.makespan >= outcome.step->lower_bound);
+}
+
+TEST(AutogradPlan, OffloadsWhereNothingElseFits) {
+  // A document of 4,000 tokens. Uncut, it has a graph of 4,000 · 216 bytes. Cut into slices of 50,
+  // the last stage holds inputs of 64,000 bytes and keys and values of some 63,000 after forward.
+  // In host memory they leave a graph of some 50 tokens, and 64,000 bytes for the prefix in it.
+  Costs cost = counted_costs({0, 0, 0, 0});
+  cost.host.per_byte = 0.25;
+  PlanRequest request{.lengths = {Tokens(4000), Tokens(50)}, .pp = 2, .granularity = Tokens(50)};
+  request.recompute = {Recompute::kFull};
+  request.memory_cap = Bytes(100'000);
+  EXPECT_FALSE(plan_step(request, cost).step);
+  request.recompute.push_back(Recompute::kOffload);
+  const PlanOutcome outcome = plan_step(request, cost);
+  ASSERT_TRUE(outcome.step);
+  EXPECT_EQ(outcome.step->plan.recompute, RecomputeByLayer(4, Recompute::kOffload));
+  EXPECT_GT(host_need(*outcome.step, cost), Bytes(0));
+  // Half of that host memory is too little.
+  cost.host.memory = host_need(*outcome.step, cost) / 2;
+  EXPECT_THROW((void)plan_step(request, cost), JobDoesNotFit);
 }
 
 TEST(AutogradPlan, KeepsGraphsWhereMemoryAllowsAndElseRunsForwardAgain) {

@@ -36,6 +36,26 @@ TEST(FitChanges, ComeMildestFirst) {
                   "16 ranks: parallel.dp=8", "32 ranks: parallel.dp=16"));
 }
 
+TEST(FitChanges, TakeTheOptimizerToTheHostWhereItsCostsAreKnown) {
+  FitJob wish{.choices = {.mixed_recompute = true}};
+  const FitLimits limits{.layers = 1, .merging = false, .offloads_optimizer = true};
+  EXPECT_EQ(settings_of(wish, single_changes(wish, limits)).front(),
+            "1 ranks: parallel.offload_optimizer=true");
+  wish.grid.offload_optimizer = true;
+  EXPECT_EQ(settings_of(wish, single_changes(wish, limits)).front(), "2 ranks: parallel.dp=2");
+}
+
+TEST(FitChanges, ShareReplicasOutBeforeAnythingThatTakesTime) {
+  FitJob wish{.grid = {.dp = 2}};
+  const FitLimits limits{.layers = 1, .merging = false, .shards_replicas = true};
+  EXPECT_EQ(settings_of(wish, single_changes(wish, limits)).front(),
+            "2 ranks: parallel.shard_replicas=true");
+  // One replica has nobody to share with.
+  wish.grid.dp = 1;
+  EXPECT_EQ(settings_of(wish, single_changes(wish, limits)).front(),
+            "1 ranks: plan.recompute=auto");
+}
+
 TEST(FitChanges, HaveNoMoreStagesThanLayers) {
   // Eight layers at two stages a rank: pp 4 is possible, pp 8 is not.
   const FitJob wish{.grid = {.pp = 2, .stages_per_rank = 2}};

@@ -7,6 +7,8 @@ import pytest
 import slimpack
 import torch
 from families import config_of, model_of
+from slimpack.export.slices import slices
+from slimpack.torch.pipeline import LocalEngine, WideAdamW
 from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.profiling import profile
 from trial import assert_step_equals_plain_training
@@ -15,6 +17,7 @@ LENGTHS = [400, 90, 70, 33, 20, 20, 11, 5]
 PASS = {"per_pack": 1e5, "per_slice": 1e4, "per_token": 1e4, "per_pair": 10.0,
         "per_prefix_token": 100.0}
 RESERVE = 0.09  # of a rank's memory is kept free (docs/fit.md)
+HOST = {"host_per_byte": 1e-3, "host_optimizer": {"per_parameter": 2.0, "state_bytes": 0.0}}
 
 
 def fix_times(costs, factors):
@@ -46,14 +49,16 @@ def fixture_measured(tmp_path_factory):
 
 @pytest.fixture(name="job_of")
 def fixture_job_of(measured, tmp_path):
-    def make(family, factors=(1,), memory=None, **options):
+    def make(family, factors=(1,), memory=None, host=None, parallel=None, **options):
         cost, config = measured(family)
         costs = json.loads(cost.read_text())
         fix_times(costs, factors)
         costs["memory"] = memory or costs["memory"]
+        costs |= host or {}
         fixed = tmp_path / "cost.json"
         fixed.write_text(json.dumps(costs))
-        return slimpack.Job(config, {"pp": 2}, cost=fixed, dtype="fp32", granularity=16, **options)
+        return slimpack.Job(config, {"pp": 2} | (parallel or {}), cost=fixed, dtype="fp32",
+                            granularity=16, **options)
 
     return make
 
@@ -106,3 +111,43 @@ def test_layers_of_two_kinds_are_balanced_and_trained(job_of):
     # Where each of the others takes three times as long: 1 + 3 beside 3 + 3.
     other = job_of("deepseek_v3", factors=(1, 3), memory_cap="none", recompute="nothing")
     assert list(other.plan(LENGTHS).layer_begin) == [0, 2, 4]
+
+
+def test_what_is_offloaded_takes_the_predicted_bytes_of_host_memory(job_of, measured):
+    # Of a document in two slices, sums take the place of the keys that the second one reads last;
+    # plans count both. So here is one of more slices.
+    lengths = [1000, 33, 20]
+    job = job_of("llama", host=HOST, recompute="offload", parallel={"offload_optimizer": True})
+    step, fit = job.plan(lengths), job.fit(lengths)
+    long = [part for pack in step.replicas[0].backward for part in slices(pack)
+            if part.end > 33 and part.begin > 0]
+    assert len(long) > 1
+    config = measured("llama")[1]
+    engine = LocalEngine(stages_of(lambda: model_of(config, 1, torch.float32), step.layer_begin))
+    engine.step(step, [torch.arange(n) % 90 + 3 for n in lengths])
+    states = []
+    for stage in engine.stages:
+        optimizer = WideAdamW(stage.parameters(), offload=True)
+        optimizer.step()
+        states.append(sum(tensor.nbytes for of in optimizer.state.values()
+                          for name, tensor in of.items() if name != "step"))
+    assert list(engine.peak_bytes) == [0, 0]
+    assert min(engine.host_peak_bytes) > 0
+    assert all(stage["optimizer_bytes"] == 0 for stage in fit.figures["stages"])
+    taken = max(states) + max(engine.host_peak_bytes)
+    assert fit.figures["host_bytes"] == pytest.approx(taken, rel=0.01)
+
+
+def test_a_fit_takes_the_optimizer_to_the_host_where_that_is_enough(job_of):
+    least = [job_of("llama", memory=1, host=HOST, parallel=parallel).fit(LENGTHS)
+             for parallel in ({}, {"offload_optimizer": True})]
+    whole, offloaded = (max(stage["total_bytes"] for stage in fit.figures["stages"])
+                        for fit in least)
+    memory = int((whole + offloaded) / 2 / (1 - RESERVE))
+    fit = job_of("llama", memory=memory, host=HOST).fit(LENGTHS)
+    assert not fit
+    option = next(option for option in fit.options if option["ranks"] == 2)
+    assert option["settings"] == ["parallel.offload_optimizer=true"]
+    assert 'Job(..., parallel={"pp": 2, "dp": 1, "tp": 1, "offload_optimizer": True})' in str(fit)
+    assert job_of("llama", memory=memory, host=HOST,
+                  parallel={"offload_optimizer": True}).fit(LENGTHS)

@@ -15,6 +15,7 @@ from slimpack.torch.pipeline.random_plan import random_plan
 from torch.distributed.tensor import DTensor
 
 STAGES, LAYERS, STEPS = 2, 4, 3
+SETTINGS = dict(lr=1e-2, weight_decay=0.1)
 
 
 def steps_of(seed, replicas, kind="sliced"):
@@ -37,13 +38,9 @@ def with_half_the_targets(tokens, rng):
     return LabelledTokens(tokens, tokens.where(counted, torch.tensor(-100)))
 
 
-def optimizer_of(parameters):
-    return torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.1)
-
-
 def plain_training(model, seed, max_norm):
     """(weights by name, norms) of plain training of the whole model."""
-    optimizer, norms = optimizer_of(model.parameters()), []
+    optimizer, norms = torch.optim.AdamW(model.parameters(), **SETTINGS), []
     for _, documents in steps_of(seed, replicas=1):
         plain_step(model, documents)
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm).item())
@@ -85,7 +82,7 @@ def trained(make_model, kind, seed, max_norm, sharded):
     model, whole_model = make_model(), base_of(make_model())
     stage = pipeline.Stage.from_model(model, [0, 1, LAYERS], rank % STAGES, check=False)
     engine = pipeline.Engine(stage, shard_replicas=sharded)
-    optimizer, norms = optimizer_of(stage.parameters()), []
+    optimizer, norms = pipeline.WideAdamW(stage.parameters(), offload=sharded, **SETTINGS), []
     with Fp64Casts():
         for plan, documents in steps_of(seed, world // STAGES, kind):
             engine.step(plan, documents)

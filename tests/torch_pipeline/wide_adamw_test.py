@@ -88,3 +88,45 @@ def test_one_kernel_for_all_parameters_changes_no_bit_of_weights_in_bf16(monkeyp
         of_plain, of_fused = optimizers[0].state[a], optimizers[1].state[b]
         assert of_fused["step"] == 20
         torch.testing.assert_close(of_fused["weight"], of_plain["weight"], rtol=1e-6, atol=0)
+
+
+def late(tensor):
+    """Stands in for a copy from a GPU: it has its numbers only for those who wait."""
+    copy = torch.full_like(tensor.detach(), torch.nan)
+    return copy, lambda: copy.copy_(tensor)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("on_its_way", [wide_adamw._on_its_way, late])
+def test_an_offloaded_optimizer_has_the_same_bits(dtype, on_its_way, monkeypatch):
+    monkeypatch.setattr(wide_adamw, "_on_its_way", on_its_way)
+    usual, offloaded = parameters(dtype), parameters(dtype)
+    optimizers = WideAdamW(usual, **SETTINGS), WideAdamW(offloaded, offload=True, **SETTINGS)
+    for optimizer, of in zip(optimizers, (usual, offloaded), strict=True):
+        train(optimizer, of, 8)
+    for a, b in zip(usual, offloaded, strict=True):
+        assert torch.equal(a, b)
+        states = optimizers[0].state[a], optimizers[1].state[b]
+        assert set(states[0]) == set(states[1])
+        assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_states_load_with_and_without_offloading(first):
+    usual, changed = parameters(torch.bfloat16), parameters(torch.bfloat16)
+    optimizer = WideAdamW(usual, **SETTINGS)
+    train(optimizer, usual, 4)
+    train(optimizer, usual, 4)
+    optimizer = WideAdamW(changed, offload=first, **SETTINGS)
+    train(optimizer, changed, 4)
+    other = WideAdamW(changed, offload=not first, **SETTINGS)
+    other.state.update(optimizer.state)  # as checkpoints do
+    train(other, changed, 4)
+    assert all(torch.equal(a, b) for a, b in zip(usual, changed, strict=True))
+
+
+def test_a_step_without_gradients_does_nothing_on_the_host_either():
+    weights = parameters(torch.float32)
+    optimizer = WideAdamW(weights, offload=True)
+    optimizer.step()
+    assert not optimizer.state

@@ -23,6 +23,7 @@ from slimpack.torch.pipeline.checkpoint_files import (
 )
 from slimpack.torch.pipeline.failure import RunFailed, disk_failures
 from slimpack.torch.pipeline.groups import lost
+from slimpack.torch.pipeline.wide_adamw import WideAdamW
 
 
 class Checkpoints:
@@ -203,6 +204,7 @@ def _tensors(stage, optimizer):
 def _empty_states(stage, optimizer, stored):
     """By name of a parameter its optimizer's states as they are stored, still without values."""
     parameters = dict(_trained(stage, optimizer))
+    place = optimizer.device_of_states if isinstance(optimizer, WideAdamW) else lambda p: p.device
     states = {name: {} for name in parameters}
     for full, tensor in stored.items():
         kind, *rest = full.split("/", 2)
@@ -210,7 +212,8 @@ def _empty_states(stage, optimizer, stored):
             key, name = rest
             of_parameter = tensor.size == parameters[name].shape
             like = parameters[name].detach() if of_parameter else torch.empty(tensor.size)
-            states[name][key] = torch.zeros_like(like, dtype=tensor.properties.dtype)
+            states[name][key] = torch.zeros_like(like, dtype=tensor.properties.dtype,
+                                                 device=place(parameters[name]))
     return states
 
 

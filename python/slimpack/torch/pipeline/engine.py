@@ -52,14 +52,16 @@ class StepResult:
     balance_loss: of experts, weighted by its coefficient; 0 = the model has none. targets: how many
     there are. weight: what the loss was divided by, which joins the means of several steps: the sum
     of the targets' weights, or the number of sequences with a target; 1 where the loss is a sum.
-    peak_bytes: the most that this rank's stores kept for later passes, in bytes. metrics: of a loss
-    that has some, by name, each a mean (or a sum) as the loss is, the same on all ranks."""
+    peak_bytes: the most that this rank's stores kept for later passes on its device, in bytes;
+    host_peak_bytes: in host memory. metrics: of a loss that has some, by name, each a mean (or a sum)
+    as the loss is, the same on all ranks."""
 
     loss: float
     balance_loss: float
     targets: int
     weight: float
     peak_bytes: int
+    host_peak_bytes: int
     metrics: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
@@ -123,8 +125,8 @@ class Engine:
             loss = StepLoss(self.stage, self._loss, totals.divisor or 1.0)
             step = self._run_forward(StageEvaluation(self.stage, of_stage, own.tokens, own.targets, loss))
             self.groups.sum(loss.total, "all")
-            return StepResult(loss.total.item(), 0.0, totals.targets, totals.divisor, step.meter.peak,
-                              self._metrics(loss))
+            return StepResult(loss.total.item(), 0.0, totals.targets, totals.divisor,
+                              *step.memories.peaks(), self._metrics(loss))
 
     def logprobs(self, plan, documents, labels=None, *, adapter=True):
         """By sequence of the plan, on all replicas, the log-probability of every token after those before
@@ -266,13 +268,13 @@ class Engine:
                 groups.finish_sending()
             if number + 1 < len(phases):
                 groups.sum(balance.counts, "all")
-        assert step.meter.now == 0, "backward passes use everything that was kept"
+        assert step.memories.are_empty(), "backward passes use everything that was kept"
         with recorder.span(REDUCE):
             self._replication.reduce()
         losses = torch.stack([loss.total, step.balance_loss])
         groups.sum(losses, "all")
         total, balance_loss = losses.tolist()
-        return StepResult(total, balance_loss, totals.targets, totals.divisor, step.meter.peak,
+        return StepResult(total, balance_loss, totals.targets, totals.divisor, *step.memories.peaks(),
                           self._metrics(loss))
 
     def _run_forward(self, step):
@@ -283,7 +285,7 @@ class Engine:
             for i in instructions:
                 rank.run(i)
         self.groups.finish_sending()
-        assert step.meter.now == 0, "the last slices use everything that was kept"
+        assert step.memories.are_empty(), "the last slices use everything that was kept"
         return step
 
     def _logprobs(self, begun):

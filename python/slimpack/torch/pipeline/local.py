@@ -22,7 +22,8 @@ class LocalEngine:
     def __init__(self, stages, *, loss=TOKEN, load_balancing=MICROPACK):
         require_mode(load_balancing)
         self.stages, self._loss, self._load_balancing = stages, loss_of(loss), load_balancing
-        self.peak_bytes = []  # by rank of the last step: most bytes that its stores kept
+        # By rank of the last step: the most bytes that it kept on the device, and in host memory.
+        self.peak_bytes, self.host_peak_bytes = [], []
         self.metrics = {}  # of the last step, by name
 
     def step(self, plan, documents, labels=None, extras=None):
@@ -34,9 +35,9 @@ class LocalEngine:
             self._run(steps)
             self._add_tied()
         every = [step for of_replica in steps for step in of_replica]
-        kept = [step.meter.now for step in every]
-        assert not any(kept), "backward passes use everything that was kept"
-        self.peak_bytes = [step.meter.peak for step in every]
+        memories = [step.memories for step in every]
+        assert all(of.are_empty() for of in memories), "backward passes use everything that was kept"
+        self.peak_bytes, self.host_peak_bytes = zip(*(of.peaks() for of in memories), strict=True)
         self.metrics = sums_by_name(step.loss.metrics for step in every)
         return (sum(step.loss.total.item() for step in every),
                 sum(step.balance_loss.item() for step in every))

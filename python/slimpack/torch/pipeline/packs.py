@@ -8,6 +8,7 @@ from slimpack._planner import Operation
 from slimpack.export.slices import Slice, replica_of, slices
 
 FORWARD, BACKWARD = "F", "B"
+_AGAIN = {"full", "offload"}  # whose layers run again in backward
 RECEIVE, COMPUTE, SEND = Operation.RECEIVE, Operation.COMPUTE, Operation.SEND  # for a pass
 
 
@@ -33,6 +34,7 @@ class StagePlan:
     kept: by number of a backward pack the forward one whose graph it runs. Other backward packs
         compute their forward again.
     elementwise: layers whose kept graphs lack what needs no matrix product (selective.py).
+    offloaded: layers that keep what they need between passes in host memory (memory.py).
     """
 
     forward: list[Pack]
@@ -40,6 +42,7 @@ class StagePlan:
     order: list[tuple[Operation, str, int]]
     kept: dict[int, int]
     elementwise: frozenset[int] = frozenset()
+    offloaded: frozenset[int] = frozenset()
 
     def lengths(self):
         """By sequence its tokens."""
@@ -70,10 +73,10 @@ def require_runnable(plan):
         raise InvalidInput(
             "the plan spreads the vocabulary over the pipeline, this runtime keeps embedding and head "
             "whole; plan with parallel.spread_vocabulary = false")
-    for kind in sorted(set(plan.recompute) - {"nothing", "elementwise", "full"}):
+    for kind in sorted(set(plan.recompute) - {"nothing", "elementwise", *_AGAIN}):
         raise InvalidInput(
             f"the plan computes \"{kind}\" of some layers again, this runtime knows \"nothing\", "
-            "\"elementwise\" and \"full\"; plan with one of these for recompute")
+            "\"elementwise\", \"full\" and \"offload\"; plan with one of these for recompute")
     for replica in range(len(plan.replicas)):
         replica_of(plan, replica)
         for action in (action for rank in plan.actions(replica) for action in rank):
@@ -93,8 +96,9 @@ def stage_plan(plan, replica, stage):
              for entry in plan.instructions(replica)[stage]]
     recompute = plan.recompute_by_layer
     layers = range(*plan.layer_begin[stage:stage + 2])
-    if any(recompute[i] == "full" for i in layers):  # of one layer: then the stage keeps no graph
-        return StagePlan(forward, backward, order, {})
+    offloaded = frozenset(i for i in layers if recompute[i] == "offload")
+    if any(recompute[i] in _AGAIN for i in layers):  # of one layer: then the stage keeps no graph
+        return StagePlan(forward, backward, order, {}, offloaded=offloaded)
     elementwise = frozenset(i for i in layers if recompute[i] == "elementwise")
     return StagePlan(forward, backward, order, _kept_graphs(forward, backward), elementwise)
 

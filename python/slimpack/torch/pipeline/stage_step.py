@@ -7,8 +7,8 @@ import torch
 
 from slimpack.torch.pipeline.experts import STEP
 from slimpack.torch.pipeline.inputs import StageInputs
+from slimpack.torch.pipeline.memory import Memories
 from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
-from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
 from slimpack.torch.targets import Targets
 
@@ -26,9 +26,9 @@ class StageStep:
         self.stage, self.plan = stage, stage_plan
         self.tokens, self.targets, self.loss = tokens, targets, loss
         self.balance = balance
-        self.meter = Meter()
-        self._inputs = StageInputs(self.meter)
-        self._key_values = KeyValues(stage_plan, stage.division.attention.windows, self.meter)
+        self.memories = Memories(stage_plan.offloaded)
+        self._inputs = StageInputs(self.memories.of_inputs())
+        self._key_values = KeyValues(stage_plan, stage.division.attention.windows, self.memories)
         self._kept_forwards = set(stage_plan.kept.values())
         self._graphs = {}  # by forward pack: input, output and router logits
 
@@ -64,7 +64,7 @@ class StageStep:
         else:
             rows = self._ids(pack)
             if not self.stage.place.is_first:
-                rows = self._inputs.take(pack).requires_grad_()
+                rows = self._inputs.take(pack, self.stage.device).requires_grad_()
             hidden_TD = self.stage(self._work(pack, forward=False), rows)
         if self.stage.place.is_last:
             grad_TD = self.loss.add(hidden_TD, self._targets_of(pack))

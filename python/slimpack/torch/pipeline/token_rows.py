@@ -10,17 +10,6 @@ import bisect
 import torch
 
 
-class Meter:
-    """Counts bytes: now, and at most since the start."""
-
-    def __init__(self):
-        self.now = self.peak = 0
-
-    def add(self, size):
-        self.now += size
-        self.peak = max(self.peak, self.now)
-
-
 def seen_from(begin, window):
     """The first token of the prefix [0, begin) that the slice beginning there sees. window: tokens
     that a token sees, itself included; None = all before it."""
@@ -54,32 +43,33 @@ class Ranges:
 
 
 class TokenRows:
-    """By key and sequence a tensor [heads, rows, width].
+    """By key and sequence rows of tokens, in the memory of the key's layer.
 
     A key is a tuple whose first entry is the layer. begins: by sequence, ascending, where slices
-    with a prefix begin. windows: by layer what seen_from takes.
+    with a prefix begin. windows: by layer what seen_from takes. memory_of: the memory of a layer
+    (memory.py).
     """
 
-    def __init__(self, begins, windows, meter):
-        self._begins, self._windows, self._meter = begins, windows, meter
+    def __init__(self, begins, windows, memory_of):
+        self._begins, self._windows, self._memory_of = begins, windows, memory_of
         self._ranges, self._rows = {}, {}
 
     def put(self, key, sequence, begin, rows_HTD):
         """Keeps those rows of tokens from `begin` on that some slice will ask for."""
         for low, high, row in self._overlaps(key, sequence, begin, begin + rows_HTD.shape[1]):
             kept = self._of(key, sequence, rows_HTD, rows_HTD.dtype)
-            kept[:, row:row + high - low] = rows_HTD[:, low - begin:high - begin]
+            self._memory_of(key[0]).write(kept, row, rows_HTD[:, low - begin:high - begin])
 
-    def view(self, key, sequence, begin, end):
-        """The rows of tokens [begin, end). REQUIRES: they are one range, and were put."""
-        (_, high, row), = self._overlaps(key, sequence, begin, end)
-        return self._rows[key, sequence][:, row:row + high - begin]
+    def read(self, key, sequence, begin, into_HTD):
+        """Copies the rows of tokens from `begin` on. REQUIRES: they are one range, and were put."""
+        (_, _, row), = self._overlaps(key, sequence, begin, begin + into_HTD.shape[1])
+        self._memory_of(key[0]).read(self._rows[key, sequence], row, into_HTD)
 
     def add(self, key, sequence, begin, rows_HTD, dtype):
         """Adds to rows of tokens from `begin` on, which are 0 at first and have that dtype."""
         for low, high, row in self._overlaps(key, sequence, begin, begin + rows_HTD.shape[1]):
             kept = self._of(key, sequence, rows_HTD, dtype)
-            kept[:, row:row + high - low] += rows_HTD[:, low - begin:high - begin]
+            self._memory_of(key[0]).add(kept, row, rows_HTD[:, low - begin:high - begin])
 
     def added_to(self, key, sequence, begin, rows_HTD):
         """Rows of tokens from `begin` on, plus what `add` has left for them."""
@@ -88,13 +78,13 @@ class TokenRows:
             return rows_HTD
         total = rows_HTD.to(kept.dtype, copy=True)
         for low, high, row in self._overlaps(key, sequence, begin, begin + rows_HTD.shape[1]):
-            total[:, low - begin:high - begin] += kept[:, row:row + high - low]
+            self._memory_of(key[0]).add_to(total[:, low - begin:high - begin], kept, row)
         return total.to(rows_HTD.dtype)
 
     def drop(self, key, sequence):
         rows = self._rows.pop((key, sequence), None)
         if rows is not None:
-            self._meter.add(-rows.nbytes)
+            self._memory_of(key[0]).meter.add(-rows.nbytes)
 
     def drop_sequence(self, sequence, chosen):
         """Drops a sequence's rows of those layers for which chosen(layer)."""
@@ -117,9 +107,9 @@ class TokenRows:
         rows = self._rows.get((key, sequence))
         if rows is None:
             count = self._ranges[sequence, self._windows[key[0]]].rows
-            rows = like_HTD.new_zeros((like_HTD.shape[0], count, like_HTD.shape[2]), dtype=dtype)
-            self._rows[key, sequence] = rows
-            self._meter.add(rows.nbytes)
+            memory = self._memory_of(key[0])
+            rows = self._rows[key, sequence] = memory.zeros(like_HTD, count, dtype)
+            memory.meter.add(rows.nbytes)
         return rows
 
 

@@ -23,10 +23,11 @@ class KeyValues:
     Both are freed as soon as no slice needs them any more.
     """
 
-    def __init__(self, stage_plan, windows, meter):
+    def __init__(self, stage_plan, windows, memories):
         self.lengths = stage_plan.lengths()
-        self.rows = TokenRows(stage_plan.begins(["forward", "backward"]), windows, meter)
-        self.gradients = TokenRows(stage_plan.begins(["backward"]), windows, meter)
+        begins, memory_of = stage_plan.begins, memories.of_layer
+        self.rows = TokenRows(begins(["forward", "backward"]), windows, memory_of)
+        self.gradients = TokenRows(begins(["backward"]), windows, memory_of)
         again = [pack for number, pack in enumerate(stage_plan.backward)
                  if number not in stage_plan.kept]
         self._elementwise = stage_plan.elementwise
@@ -114,15 +115,18 @@ class SliceWork:
         return any(kept.last_begin(part.sequence) > 0 for part in self.parts(layer))
 
     def gather(self, key, own_1HTD):
-        rows, pieces = self.key_values.rows, []
-        for part in self.parts(key[0]):
+        rows, parts = self.key_values.rows, self.parts(key[0])
+        _, heads, _, width = own_1HTD.shape
+        tokens = sum(part.end - part.first_key for part in parts)
+        gathered = own_1HTD.new_empty((1, heads, tokens, width))
+        for part in parts:
             own_HTD = own_1HTD[0, :, part.query_row:part.query_row + part.end - part.begin]
             if self.forward:
                 rows.put(key, part.sequence, part.begin, own_HTD)
+            own_row, end = (part.key_row + token - part.first_key for token in (part.begin, part.end))
             if part.first_key < part.begin:
-                pieces.append(rows.view(key, part.sequence, part.first_key, part.begin))
-            pieces.append(own_HTD)
-        gathered = torch.cat(pieces, 1)[None]
+                rows.read(key, part.sequence, part.first_key, gathered[0, :, part.key_row:own_row])
+            gathered[0, :, own_row:end] = own_HTD
         for part in self.parts(key[0]):
             passes = FORWARD if self.forward else BACKWARD
             if self.key_values.is_last_read(passes, part, key[0]):

@@ -6,8 +6,8 @@ from slimpack.export.slices import Slice
 from slimpack.torch.losses.function import loss_of
 from slimpack.torch.losses.tokens import TOKEN
 from slimpack.torch.pipeline.loss import StepLoss
+from slimpack.torch.pipeline.memory import Memories
 from slimpack.torch.pipeline.packs import Pack, StagePlan
-from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
 from slimpack.torch.profiling.lone_layer import lone_stage
 from slimpack.torch.targets import Targets
@@ -49,7 +49,7 @@ class Head:
             pack = Pack((Slice(0, 0, 2),))
             plan = StagePlan([pack], [pack], [], {})
             attention = self._stage.division.attention
-            work = SliceWork(pack, KeyValues(plan, attention.windows, Meter()), attention,
+            work = SliceWork(pack, KeyValues(plan, attention.windows, Memories()), attention,
                              forward=True)
             only = self._stage.place.is_first
             ids_T = torch.zeros(2, dtype=torch.long, device=device)

@@ -6,10 +6,10 @@ import torch
 
 from slimpack.export.slices import Slice
 from slimpack.torch.pipeline.layers import End, find_layers
+from slimpack.torch.pipeline.memory import Memories
 from slimpack.torch.pipeline.packs import Pack, StagePlan
 from slimpack.torch.pipeline.stage import Place, Stage, divide
 from slimpack.torch.pipeline.stage_step import StageStep
-from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.wide_adamw import WideAdamW
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
 from slimpack.torch.profiling.blueprint import initialized
@@ -108,7 +108,7 @@ class LoneLayer:
         try:
             plan = self._plan(Point(tokens, 0, 1), FULL)
             attention = self.stage.division.attention
-            key_values = KeyValues(plan, attention.windows, Meter())
+            key_values = KeyValues(plan, attention.windows, Memories())
             work = SliceWork(plan.forward[0], key_values, attention, forward=True)
             rows_TD = self._rows(tokens)
             with torch.no_grad():
@@ -122,15 +122,18 @@ class LoneLayer:
         step, _, _ = self._prepared(Point(1, tokens, 1), FULL)
         seen = min(tokens, window - 1) if window else tokens
         inputs = tokens * self.stage.width * self._dtype.itemsize
-        return (step.meter.now - inputs) / seen if seen else 0.0
+        return (step.memories.device.meter.now - inputs) / seen if seen else 0.0
 
-    def optimizer_time(self):
-        """Nanoseconds of AdamW by trained parameter; where the layer is frozen, as if it was not."""
+    def optimizer_time(self, **options):
+        """Nanoseconds of AdamW by trained parameter; where the layer is frozen, as if it was not.
+        options: of WideAdamW."""
         parameters, optimizer = self._trained, self._optimizer
         if not parameters:
             parameters = [torch.nn.Parameter(p.detach()) for p in self.stage.parameters()]
-            optimizer = WideAdamW(parameters, lr=1e-9)
-            for parameter in parameters:
+        if not self._trained or options:
+            optimizer = WideAdamW(parameters, lr=1e-9, **options)
+        for parameter in parameters:
+            if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
         fastest = min(self._clock.timed(optimizer.step)[1] for _ in range(4))
         return fastest / sum(p.numel() for p in parameters)
@@ -164,9 +167,9 @@ def _pack(point, begin, end):
 def _beyond(step, meter, run):
     """(bytes that are left, peak) of a call, beyond what the step's stores have taken."""
     meter.restart()
-    before, stored = meter.now, step.meter.now
+    before, stored = meter.now, step.memories.device.meter.now
     result = run()
-    peak = meter.peak - before - max(0, step.meter.now - stored)
-    left = meter.now - before - (step.meter.now - stored)
+    peak = meter.peak - before - max(0, step.memories.device.meter.now - stored)
+    left = meter.now - before - (step.memories.device.meter.now - stored)
     del result
     return left, peak

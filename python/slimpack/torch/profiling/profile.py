@@ -12,6 +12,7 @@ from slimpack.torch.profiling.clock import Clock
 from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.edges import Embedding, Head, fastest_of
+from slimpack.torch.profiling.host import host_fields
 from slimpack.torch.profiling.live_bytes import live_bytes
 from slimpack.torch.profiling.lone_layer import (
     ELEMENTWISE,
@@ -24,7 +25,7 @@ from slimpack.torch.profiling.peak import peak_flops
 from slimpack.torch.profiling.transfers import measured_transfer
 from slimpack.torch.profiling.turns import in_turns, long_points, points_up_to
 
-_DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
+DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
 _NO_TIME = {"per_pack": 0.0, "per_token": 0.0}
 _LONGEST_COUNTED = 4096  # tokens of a sequence whose bytes are counted, which repeat exactly
 _LEAST = 0.05  # share of a measurement that is left to a layer beside the stage's own work
@@ -52,7 +53,7 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
     is kept says that another part of the model is trained, and OSError where the file cannot be
     written: on all ranks.
     """
-    if dtype not in _DTYPES:
+    if dtype not in DTYPES:
         raise InvalidInput(
             f"dtype is {dtype}, must be torch.float32, torch.bfloat16 or torch.float64; give one")
     if context < 32 or seconds <= 0 or latency < 0 or bandwidth <= 0:
@@ -69,7 +70,7 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     clock = Clock(device, clock)
     config = blueprint.config
-    positions = getattr(config.get_text_config(), "max_position_embeddings", None) or (1 << 31) - 1
+    positions = positions_of(config)
     context = min(context, positions)
     transfer = measured_transfer(device) if several else (latency, 1 / bandwidth)
     layers, errors = [], []
@@ -78,7 +79,7 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
         tell(f"measures kind {number + 1} of {len(known.kinds)} of layers")
         lone = LoneLayer(blueprint, kind.layer, dtype, device, clock)
         if number == updated:
-            optimizer = lone.optimizer_time()
+            optimizer, host = lone.optimizer_time(), host_fields(lone, clock)
         if number == 0:
             stage = _fit_edge(fastest_of(lone.preamble, context))
         share = seconds / len(known.kinds)
@@ -86,13 +87,19 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
         layers.append(figures)
         errors.append(error)
     tell("measures embedding and head")
-    cost = _cost_file(blueprint, dtype, known, layers, transfer)
+    cost = cost_file(blueprint, dtype, known, layers, transfer)
     cost["autograd"] |= {"max_positions": positions, "stage": stage}
     cost |= _measured_edges(blueprint, dtype, device, clock, context, known, cost["autograd"])
+    cost |= host
     cost |= {"optimizer_per_parameter": optimizer, "memory": _memory(device),
              "fit_error": max(errors), "peak_flops": peak_flops(_name(device), dtype),
              "source": f"slimpack.torch.profile of {config.model_type} on {_name(device)}"}
     return _written(Path(file), cost, several)
+
+
+def positions_of(config):
+    """The most tokens of a sequence that a model has positions for."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None) or (1 << 31) - 1
 
 
 def _written(file, cost, several):
@@ -133,33 +140,44 @@ def _measured_layer(lone, kind, stage, context, seconds):
         text, error = _planner.fit_packs(rows, kind.window)
         times[name] = json.loads(text)
         errors.append(error)
-    with live_bytes(lone.device) as meter:
-        found = [(point, lone.bytes(point, meter))
-                 for point in long_points(min(context, _LONGEST_COUNTED))]
-    sizes = {name: _fit_bytes([(point, getattr(of, name)) for point, of in found], kind)
-             for name in Sizes._fields if not name.endswith("_backward_peak")}
-    graphs = {name: {"forward": times[f"{name}_forward"], "backward": times[f"{name}_backward"],
-                     "bytes": sizes[f"{name}_bytes"],
-                     "backward_peak": _backward_peak(found, name, sizes[f"{name}_bytes"], kind)}
-              for name in (NOTHING, ELEMENTWISE)}
-    return ({"forward": times["full_forward"], "backward": times["full_backward"],
-             "autograd": {"window": kind.window, "parameters": kind.parameters,
-                          "weights": kind.weights, "kv_bytes": lone.key_value_bytes(kind.window),
-                          "forward_peak": sizes["forward_peak"], **graphs}},
-            max(errors))
+    sizes = counted_sizes(lone, kind, long_points(min(context, _LONGEST_COUNTED)))
+    return layer_fields(lone, kind, times, sizes), max(errors)
 
 
-def _backward_peak(found, name, graph, kind):
-    """The graph alone is almost linear, the peak of backward only beside it."""
-    both = _fit_bytes([(point, getattr(of, f"{name}_bytes") + getattr(of, f"{name}_backward_peak"))
-                       for point, of in found], kind)
-    return {term: max(0.0, both[term] - graph[term]) for term in graph}
-
-
-def _fit_bytes(found, kind):
+def fitted_bytes(found, kind):
     """Fits a pack's cost to pairs (point, bytes)."""
     rows = [(*point, max(1.0, bytes_)) for point, bytes_ in found]
     return json.loads(_planner.fit_packs(rows, kind.window)[0])
+
+
+def counted_sizes(lone, kind, points, fit=fitted_bytes):
+    """By name of Sizes the forms of a layer's bytes in these Points. fit: what finds a form."""
+    with live_bytes(lone.device) as meter:
+        found = [(point, lone.bytes(point, meter)) for point in points]
+    sizes = {name: fit([(point, getattr(of, name)) for point, of in found], kind)
+             for name in Sizes._fields if not name.endswith("_backward_peak")}
+    peaks = {f"{name}_backward_peak": _backward_peak(found, name, sizes[f"{name}_bytes"], kind, fit)
+             for name in (NOTHING, ELEMENTWISE)}
+    return sizes | peaks
+
+
+def layer_fields(lone, kind, times, sizes):
+    """A layer's part of a cost file. times: by name of Passes; sizes: those of counted_sizes."""
+    graphs = {name: {"forward": times[f"{name}_forward"], "backward": times[f"{name}_backward"],
+                     "bytes": sizes[f"{name}_bytes"],
+                     "backward_peak": sizes[f"{name}_backward_peak"]}
+              for name in (NOTHING, ELEMENTWISE)}
+    return {"forward": times["full_forward"], "backward": times["full_backward"],
+            "autograd": {"window": kind.window, "parameters": kind.parameters,
+                         "weights": kind.weights, "kv_bytes": lone.key_value_bytes(kind.window),
+                         "forward_peak": sizes["forward_peak"], **graphs}}
+
+
+def _backward_peak(found, name, graph, kind, fit):
+    """The graph alone is almost linear, the peak of backward only beside it."""
+    both = fit([(point, getattr(of, f"{name}_bytes") + getattr(of, f"{name}_backward_peak"))
+                       for point, of in found], kind)
+    return {term: max(0.0, both[term] - graph[term]) for term in graph}
 
 
 def _measured_edges(blueprint, dtype, device, clock, context, known, autograd):
@@ -182,7 +200,7 @@ def _fit_edge(measured, index=0):
     return json.loads(_planner.fit_edge(rows)[0])
 
 
-def _cost_file(blueprint, dtype, known, layers, transfer):
+def cost_file(blueprint, dtype, known, layers, transfer):
     """The fields that are not measured here."""
     config = blueprint.config
     text = config.get_text_config()
@@ -198,7 +216,7 @@ def _cost_file(blueprint, dtype, known, layers, transfer):
     return {
         "format": "slimpack-cost", "version": 4 if known.is_whole else 5,
         **({} if known.is_whole else {"trained": _trained(known, trained.weights)}),
-        "model": json.loads(config.to_json_string(use_diff=False)), "dtype": _DTYPES[dtype],
+        "model": json.loads(config.to_json_string(use_diff=False)), "dtype": DTYPES[dtype],
         "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
         **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
         "transfer_per_byte": per_byte, "reduce_latency": latency, "reduce_per_byte": per_byte,

@@ -7,6 +7,7 @@ from slimpack.torch.profiling.lone_layer import Point
 
 _MOST_OF_A_POINT = 0.2  # of the seconds that all points have
 _LEAST_POINTS = 5  # for as many terms
+_FEWEST = 32  # tokens of a slice that is counted
 
 
 def points_up_to(context):
@@ -27,6 +28,14 @@ def long_points(context):
     return [Point(c // 8, 0, 1), Point(c // 2, 0, 1), Point(c, 0, 1), Point(c // 16, 0, 4),
             Point(c // 8, c // 4, 1), Point(c // 8, c // 2, 1), Point(c // 4, 3 * c // 4, 1),
             Point(c // 2, c // 2, 1), Point(c // 16, 15 * c // 16, 1), Point(max(1, c // 64), c // 4, 4)]
+
+
+def far_points(context):
+    """For bytes of MicroPacks as a sequence of `context` tokens is cut into, up to its end."""
+    c = context
+    sizes = sorted({min(c, max(_FEWEST, c // part)) for part in (512, 128, 32, 8, 2)})
+    points = {Point(t, p, 1) for t in sizes for p in (0, c // 16, c // 4, c // 2, c - t) if t + p <= c}
+    return sorted(points | {Point(max(1, t // 8), 0, 8) for t in sizes})
 
 
 def in_turns(points, run, seconds, progress):
