@@ -127,11 +127,13 @@ nlohmann::json figures(const Way& way, const Arguments& a, const Decoder& shape,
   const double seconds = median(all_seconds);
   Bytes peak{0};
   for (const StepResult& r : way.results) peak = std::max(peak, r.timeline.peak_activation.front());
+  Costs cost;
+  cost.shape = shape;
   nlohmann::json json = predicted_figures(way.name, way.planned);
   json["seconds"] = seconds;
   json["all_seconds"] = all_seconds;
   json["tokens_per_second"] = static_cast<double>(total_tokens(lengths).count()) / seconds;
-  json["mfu"] = model_flops(shape, lengths).count() / (seconds * a.peak_flops);
+  json["mfu"] = model_flops(cost, lengths).count() / (seconds * a.peak_flops);
   json["peak_activation_bytes"] = peak.count();
   return json;
 }

@@ -19,6 +19,7 @@
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/baselines/baseline.h"
+#include "slimpack/cost/parameter_counts.h"
 #include "slimpack/job/configured_layouts.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/job/configured_sequences.h"
@@ -279,8 +280,12 @@ void bind_planning(nb::module_& m) {
            "Nanoseconds of each sequence's forward and backward pass over the whole model.")
       .def_prop_ro("untrainable",
                    [](const StepPlanning& planning) { return planning.model.untrainable; })
-      .def_prop_ro("parameters",
-                   [](const StepPlanning& planning) { return planning.model.shape.parameters(); })
+      .def_prop_ro(
+          "parameters",
+          [](const StepPlanning& planning) { return model_parameters(planning.cost).all(); })
+      .def_prop_ro(
+          "trained_parameters",
+          [](const StepPlanning& planning) { return model_parameters(planning.cost).trained; })
       .def_prop_ro("ranks",
                    [](const StepPlanning& planning) { return planning.config.parallel.ranks(); });
   m.def(

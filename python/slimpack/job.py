@@ -36,6 +36,8 @@ class Job:
     memory_cap: activations of a rank, in bytes or "40GiB", "none" = any; by default what its memory
         leaves beside weights, gradients and optimizer.
     target_share: of the tokens that the loss counts, such as 0.3 where 70% are prompts; all by default.
+    adapter_rank: of LoRA on every linear map of the layers of a frozen model, as PEFT's "all-linear"; by
+        default all weights are trained. A cost file says itself what is trained.
     Further keywords are the keys of [plan]: planner, granularity, most_merged, recompute, backward,
     cuts, solver, time_budget.
 
@@ -43,7 +45,8 @@ class Job:
     """
 
     def __init__(self, model=None, parallel=None, hardware=None, *, run=None, cost=None, dtype=None,
-                 context=None, memory_cap=None, target_share=None, **plan_options):
+                 context=None, memory_cap=None, target_share=None, adapter_rank=None,
+                 **plan_options):
         self.context = context
         self.name = "job" if run is None else os.fspath(run)
         settings, config_json = model_settings(model)
@@ -58,6 +61,9 @@ class Job:
             settings.append(setting("data.context", context))
         if target_share is not None:
             settings.append(setting("data.target_share", target_share))
+        if adapter_rank is not None:
+            require_positive("adapter_rank", adapter_rank)
+            settings.append(setting("model.adapter_rank", adapter_rank))
         settings += plan_settings({**plan_options, "memory_cap": memory_cap})
         self._has_run = run is not None
         self._source = ("" if run is None else read_text(run, "run configuration"), self.name, settings,
@@ -165,8 +171,13 @@ class Job:
 
     @property
     def parameters(self):
-        """Parameters of the model."""
+        """Parameters of the model, with its adapters."""
         return self._planning.parameters
+
+    @property
+    def trained_parameters(self):
+        """Parameters that are trained: all, or those of adapters."""
+        return self._planning.trained_parameters
 
     @property
     def untrainable(self):
@@ -174,7 +185,9 @@ class Job:
         return self._planning.untrainable
 
     def __repr__(self):
-        return f"<slimpack.Job: {self.parameters / 1e9:.3g} B parameters on {self.ranks} ranks>"
+        trained = self.trained_parameters
+        part = "" if trained == self.parameters else f", {trained / 1e9:.3g} B of them trained,"
+        return f"<slimpack.Job: {self.parameters / 1e9:.3g} B parameters{part} on {self.ranks} ranks>"
 
 
 def plan(lengths, model=None, parallel=None, hardware=None, *, progress=None, **settings):

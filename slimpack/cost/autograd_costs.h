@@ -36,7 +36,7 @@ struct AutogradLayer {
   bool operator==(const AutogradLayer&) const = default;
 };
 
-/// Bytes that a rank holds of each parameter.
+/// Bytes that a rank holds of each parameter; frozen ones have weights alone (Costs::trained).
 struct StateBytes {
   double weights = 0;
   double gradients = 0;

@@ -10,9 +10,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kMostWidth = std::int64_t{1} << 20;
 constexpr std::int64_t kMostVocabulary = std::int64_t{1} << 24;
-// With these bounds a model's state can be counted in 64 bits.
-constexpr std::int64_t kMostParameters = std::int64_t{1} << 40;
-constexpr double kMostStateBytes = 256;
 constexpr std::int64_t kMostTokens = (std::int64_t{1} << 31) - 1;
 constexpr std::size_t kMostLayers = 4096;
 constexpr std::size_t kMostKinds = 255;
@@ -99,15 +96,16 @@ void read_layers(const JsonFields& fields, Costs& cost) {
         fields.origin(), seen, layers.size());
 }
 
+}  // namespace
+
 double state_bytes(const JsonFields& fields, const char* key) {
+  constexpr double kMost = 256;
   const double bytes = non_negative(fields, key);
-  if (bytes > kMostStateBytes)
+  if (bytes > kMost)
     invalid_input("{}: field \"{}\" is {} bytes of a parameter, must be at most {}; profile again",
-                  fields.origin(), key, bytes, kMostStateBytes);
+                  fields.origin(), key, bytes, kMost);
   return bytes;
 }
-
-}  // namespace
 
 json autograd_to_json(const Costs& cost) {
   const AutogradCosts& autograd = *cost.autograd;

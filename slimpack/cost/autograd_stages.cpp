@@ -10,6 +10,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
+#include "slimpack/cost/parameter_counts.h"
 #include "slimpack/plan/regroup.h"
 
 namespace slimpack {
@@ -365,18 +366,19 @@ void AutogradStages::add_passes(TaskTimes& times, const SummedPacks& packs,
     for (const Pass pass : kWholePasses) add(StageId(s), pass);
 }
 
-/// Every replica has all gradients of its stages, and updates all parameters. Tied parameters have
-/// a gradient on the first and one on the last stage.
+/// Every replica has all gradients of its stages, and updates all trained parameters. If tied ones
+/// are trained, they have a gradient on the first and one on the last stage.
 void AutogradStages::add_step_end(TaskTimes& times, const PackPlan&, ReplicaId replica) const {
   const double gradient = cost.autograd->state.gradients;
+  const std::int64_t tied_trained = cost.trained       ? cost.trained->edges.shared
+                                    : cost.shape.edges ? cost.shape.edges->shared
+                                                       : 0;
   for (std::int32_t rank = 0; rank < layout.ranks(); ++rank) {
     double parameters = 0;
     for (const StageId stage : layout.placement.stages_of(rank))
-      parameters += static_cast<double>(stage_parameters(cost.shape, layout, stage));
+      parameters += static_cast<double>(stage_parameters(cost, layout, stage).trained);
     const bool edge = rank == 0 || rank == layout.ranks() - 1;
-    const double tied = edge && layout.stages() > 1 && cost.shape.edges
-                            ? static_cast<double>(cost.shape.edges->shared)
-                            : 0;
+    const double tied = edge && layout.stages() > 1 ? static_cast<double>(tied_trained) : 0;
     const double exchanged =
         tied > 0 ? cost.transfer.latency + cost.transfer.per_byte * gradient * tied : 0;
     // An all-reduce is a ring that sums and a ring that hands out.
@@ -417,13 +419,12 @@ Bytes AutogradStages::sequence_bytes(StageId stage, Tokens tokens) const {
   return whole(StageMemory(*this, stage).kept_input(pack));
 }
 
-ModelState AutogradStages::state(std::int64_t held, std::int64_t) const {
+ModelState AutogradStages::state(const ParameterCount& held, const ParameterCount&) const {
   const StateBytes& of = cost.autograd->state;
-  const auto parameters = static_cast<double>(held);
-  const auto bytes = [&](double each) {
-    return Bytes(static_cast<std::int64_t>(std::ceil(parameters * each)));
-  };
-  return {bytes(of.weights), bytes(of.gradients), bytes(of.optimizer)};
+  const auto trained = static_cast<double>(held.trained);
+  const auto bytes = [](double all) { return Bytes(static_cast<std::int64_t>(std::ceil(all))); };
+  return {bytes(weight_bytes(cost).of(held)), bytes(trained * of.gradients),
+          bytes(trained * of.optimizer)};
 }
 
 }  // namespace slimpack

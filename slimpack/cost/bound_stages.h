@@ -75,7 +75,8 @@ class BoundStages {
   /// StageTable::sequence_bytes, of one stage.
   [[nodiscard]] virtual Bytes sequence_bytes(StageId stage, Tokens tokens) const = 0;
   /// StageTable::state, of a rank with `held` parameters, the largest bucket of which has `bucket`.
-  [[nodiscard]] virtual ModelState state(std::int64_t held, std::int64_t bucket) const = 0;
+  [[nodiscard]] virtual ModelState state(const ParameterCount& held,
+                                         const ParameterCount& bucket) const = 0;
   /// Whether what travels takes memory of a rank: where it is a process with a GPU of its own.
   [[nodiscard]] virtual bool holds_what_travels() const = 0;
 };
@@ -95,7 +96,8 @@ class PackFlowStages final : public BoundStages {
   [[nodiscard]] TaskBytes bytes(const PackPlan& packs, const SequenceLengths& lengths,
                                 Counted counted, ReplicaId replica) const override;
   [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
-  [[nodiscard]] ModelState state(std::int64_t held, std::int64_t bucket) const override;
+  [[nodiscard]] ModelState state(const ParameterCount& held,
+                                 const ParameterCount& bucket) const override;
   [[nodiscard]] bool holds_what_travels() const override { return cost.device.gpu.has_value(); }
 };
 
@@ -115,7 +117,8 @@ class AutogradStages final : public BoundStages {
   [[nodiscard]] TaskBytes bytes(const PackPlan& packs, const SequenceLengths& lengths,
                                 Counted counted, ReplicaId replica) const override;
   [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
-  [[nodiscard]] ModelState state(std::int64_t held, std::int64_t bucket) const override;
+  [[nodiscard]] ModelState state(const ParameterCount& held,
+                                 const ParameterCount& bucket) const override;
   [[nodiscard]] bool holds_what_travels() const override { return false; }  // torch reduces
 
  private:

@@ -9,6 +9,13 @@
 
 namespace slimpack {
 
+/// Parameters of a layer, or of the model's ends. With this bound and that of state_bytes a model's
+/// state can be counted in 64 bits.
+inline constexpr std::int64_t kMostParameters = std::int64_t{1} << 40;
+
+/// Bytes of something that each parameter has. Throws InvalidInput above 256.
+[[nodiscard]] double state_bytes(const JsonFields& fields, const char* key);
+
 /// Throws InvalidInput for a number below 0 or above kLargestFigure, with which times would
 /// overflow.
 [[nodiscard]] double non_negative(const JsonFields& fields, const char* key);
@@ -24,5 +31,10 @@ namespace slimpack {
 [[nodiscard]] nlohmann::json autograd_to_json(const Costs& cost);
 /// Sets cost.shape and cost.autograd. `config`: the model's config.json.
 void read_autograd(const JsonFields& fields, const nlohmann::json& config, Costs& cost);
+
+/// "trained".
+[[nodiscard]] nlohmann::json trained_to_json(const TrainedPart& trained);
+/// Throws InvalidInput where a counted shape has fewer parameters than are trained.
+[[nodiscard]] TrainedPart trained_field(const JsonFields& fields, const Decoder& shape);
 
 }  // namespace slimpack

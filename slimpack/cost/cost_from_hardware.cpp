@@ -4,6 +4,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_model.h"
+#include "slimpack/cost/hardware_job.h"
 #include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/link_costs.h"
 #include "slimpack/cost/vocabulary_memory.h"
@@ -13,49 +14,16 @@ namespace slimpack {
 
 namespace {
 
-constexpr double kNanosPerSecond = 1e9;
-constexpr double kNanosPerMicro = 1e3;
-
-/// The inputs of every term.
-struct Job {
-  const Decoder& shape;
-  LayerShape layer;  ///< of the kind whose times are asked for
-  Dtype dtype;
-  const HardwareSpec& hardware;
-  NodePlacement placement;
-  double tp = placement.tensor;
-
-  [[nodiscard]] double element() const { return static_cast<double>(element_bytes(dtype)); }
-  [[nodiscard]] double accumulator() const { return static_cast<double>(accumulator_bytes(dtype)); }
-  [[nodiscard]] double hidden() const { return static_cast<double>(shape.hidden_size()); }
-  [[nodiscard]] double nanos_per_memory_byte() const {
-    return kNanosPerSecond / hardware.memory_bandwidth;
-  }
-  /// Products read their weights once for all rows of a MicroPack, however few there are. That adds
-  /// as much time as linear_half_rows rows take: half of the full rate at so many rows, all of it
-  /// at many. `weights`: elements, of all tensor-parallel ranks.
-  [[nodiscard]] double reading(double weights) const {
-    return hardware.linear_half_rows * 2 * weights / hardware.linear_flops * kNanosPerSecond / tp;
-  }
-  /// Nanoseconds that products take to read and write the sums of the weights' gradients.
-  /// `weights`: elements, of all tensor-parallel ranks.
-  [[nodiscard]] double adding(double weights) const {
-    return reading(weights) * 2 * accumulator() / element();
-  }
-  /// Elements of the weights that a layer's products read. The weights of all its experts are read.
-  [[nodiscard]] double layer_weights() const { return static_cast<double>(layer.parameters()); }
-};
-
 /// Bytes of a prefix token that one slice's attention moves in a layer. Forward reads K and V.
 /// Backward reads them twice (for dQ, and for dK and dV), and reads and writes the accumulated dK
 /// and dV.
-double prefix_token_bytes(const Job& job, Pass pass) {
+double prefix_token_bytes(const HardwareJob& job, Pass pass) {
   return key_elements(job.layer, job.tp) *
          (pass == Pass::kBackward ? 2 * job.element() + 2 * job.accumulator() : job.element());
 }
 
 /// Nanoseconds per causal pair on one tensor-parallel rank, with 1/tp of the query heads.
-double pair_nanos(const Job& job, Pass pass) {
+double pair_nanos(const HardwareJob& job, Pass pass) {
   const HardwareSpec& h = job.hardware;
   const double speed =
       pass == Pass::kBackward ? h.attention_backward_flops : h.attention_forward_flops;
@@ -65,12 +33,12 @@ double pair_nanos(const Job& job, Pass pass) {
 /// How much longer a pass takes than forward for a query token beyond its pairs: as much as it has
 /// more work. The speeds of the two passes say how fast pairs are, and do not count here: else a
 /// faster forward pass would make backward slower.
-double growth(const Job& job, Pass pass) {
+double growth(const HardwareJob& job, Pass pass) {
   return layer_attention_flops(job.layer, 1, pass).count() /
          layer_attention_flops(job.layer, 1, Pass::kForward).count();
 }
 
-PackCost layer_cost(const Job& job, Pass pass) {
+PackCost layer_cost(const HardwareJob& job, Pass pass) {
   const bool backward = pass == Pass::kBackward;
   const HardwareSpec& h = job.hardware;
   const double linear_flops = layer_linear_flops(job.layer, Tokens(1), pass).count();
@@ -92,7 +60,7 @@ PackCost layer_cost(const Job& job, Pass pass) {
 /// The products for weight gradients take the forward's FLOPs and four of the about sixteen
 /// launches of a layer's backward. Collectives are not put off: the products for input gradients
 /// gather what both need.
-EdgeTime weight_gradient_time(const Job& job) {
+EdgeTime weight_gradient_time(const HardwareJob& job) {
   constexpr double kShareOfLaunches = 4.0 / 16;
   const HardwareSpec& h = job.hardware;
   const double flops = layer_linear_flops(job.layer, Tokens(1), Pass::kForward).count();
@@ -106,7 +74,7 @@ EdgeTime weight_gradient_time(const Job& job) {
 /// time, so it is a part of the products' time: a byte takes as long as so many FLOPs of an H100
 /// (linear_flops ÷ memory_bandwidth), and all bytes a small part at most. If it were found by the
 /// bandwidth, layers that keep everything would save less with a faster memory, and take longer.
-EdgeTime elementwise_time(const Job& job) {
+EdgeTime elementwise_time(const HardwareJob& job) {
   constexpr double kShareOfLaunches = 3.0 / 16;
   constexpr double kFlopsPerByte = 600e12 / 3.35e12;
   constexpr double kMostOfProducts = 0.1;
@@ -121,7 +89,7 @@ EdgeTime elementwise_time(const Job& job) {
 
 /// The first stage's lookup. Each tensor-parallel rank owns a part of the vocabulary, writes every
 /// token's row (zeros for the others' words). Backward adds the rows' gradients to fp32 sums.
-void set_embedding(Costs& cost, const Job& job) {
+void set_embedding(Costs& cost, const HardwareJob& job) {
   const double row = job.hidden() * job.nanos_per_memory_byte();
   cost.ends.embedding_forward.per_token = 2 * job.element() * row;
   cost.ends.embedding_backward.per_token = (job.element() + 2 * job.accumulator()) * row;
@@ -132,29 +100,15 @@ double rows_of(Tokens block) {
 }
 
 /// The part of the vocabulary that one tensor-parallel rank has.
-std::int64_t words_of_rank(const Job& job) {
+std::int64_t words_of_rank(const HardwareJob& job) {
   return std::max<std::int64_t>(1, job.shape.vocab_size / job.placement.tensor);
 }
 
 /// The time of a block of the head, however few rows it has: it reads the matrix forward and
 /// backward, and it reads and writes the sums of the matrix's gradient.
-double block_nanos(const Job& job) {
+double block_nanos(const HardwareJob& job, HeadWeights head) {
   const auto weights = static_cast<double>(job.shape.embedding_parameters());
-  return 2 * job.reading(weights) + job.adding(weights);
-}
-
-/// The last stage's head. Its forward runs inside the backward pass, so its input is gathered once
-/// for both, and the input's gradient is scattered once. It runs in blocks of rows. Of a
-/// MicroPack's last block half is empty, on average.
-void set_head(Costs& cost, const Job& job) {
-  const Tokens one(1);
-  const Flops flops =
-      head_flops(job.shape, one, Pass::kForward) + head_flops(job.shape, one, Pass::kBackward);
-  const double block = block_nanos(job);
-  cost.ends.head_backward.per_pack = job.hardware.backward_overhead_us * kNanosPerMicro + block / 2;
-  cost.ends.head_backward.per_token =
-      flops.count() / job.hardware.linear_flops * kNanosPerSecond / job.tp +
-      block / rows_of(head_block(words_of_rank(job), DeviceKind::kCuda));
+  return 2 * job.reading(weights) + (head == HeadWeights::kTrained ? job.adding(weights) : 0);
 }
 
 /// Sets the work that a group of replicas has in addition in one pass of a layer, as
@@ -162,7 +116,8 @@ void set_head(Costs& cost, const Job& job) {
 ///  - A member attends to its own keys with the queries of all members: to those of the slice and
 ///    to those of the prefix in a call each, where one replica alone has one call for both.
 ///  - So it reads its keys and values `group` times, and its kernel takes the rows of all members.
-void set_merge_pass(const Job& job, double group, Pass pass, EdgeTime& exchange, SliceTime& slice) {
+void set_merge_pass(const HardwareJob& job, double group, Pass pass, EdgeTime& exchange,
+                    SliceTime& slice) {
   const HardwareSpec& h = job.hardware;
   const double heads = static_cast<double>(job.layer.num_heads) / job.tp;
   const double others = (group - 1) / group;
@@ -172,7 +127,7 @@ void set_merge_pass(const Job& job, double group, Pass pass, EdgeTime& exchange,
   (job.layer.window > 0 ? slice.per_window_prefix : slice.per_prefix_token) = prefix;
 }
 
-MergeTime merge_time(const Job& job, double group) {
+MergeTime merge_time(const HardwareJob& job, double group) {
   MergeTime time;
   set_merge_pass(job, group, Pass::kForward, time.forward, time.forward_slice);
   set_merge_pass(job, group, Pass::kBackward, time.backward, time.backward_slice);
@@ -181,12 +136,12 @@ MergeTime merge_time(const Job& job, double group) {
 
 /// AdamW reads the gradient, the weight and two moments and writes the last three, all of them
 /// accumulators; bf16 weights are written besides: 28, 30 and 56 bytes in fp32, bf16 and fp64.
-double optimizer_bytes(const Job& job) {
+double optimizer_bytes(const HardwareJob& job) {
   const double copy = job.element() < job.accumulator() ? job.element() : 0;
   return 7 * job.accumulator() + copy;
 }
 
-LayerCosts kind_costs(const Job& job, std::int32_t most_replicas) {
+LayerCosts kind_costs(const HardwareJob& job, std::int32_t most_replicas) {
   LayerCosts costs{.forward = layer_cost(job, Pass::kForward),
                    .backward = layer_cost(job, Pass::kBackward),
                    .weight_reading = job.reading(job.layer_weights()),
@@ -213,17 +168,29 @@ void require_divides(const Decoder& shape, std::int32_t tp) {
 
 }  // namespace
 
+/// Forward runs inside the backward pass, so the input is gathered once for both, and its gradient
+/// is scattered once. Of a MicroPack's last block half is empty, on average. As in forward a weight
+/// has a multiply-add in the input's gradient, and in its own.
+EdgeTime head_time(const HardwareJob& job, HeadWeights weights) {
+  const double products = weights == HeadWeights::kTrained ? 3 : 2;
+  const double flops = head_flops(job.shape, Tokens(1), Pass::kForward).count() * products;
+  const double block = block_nanos(job, weights);
+  return {.per_pack = job.hardware.backward_overhead_us * kNanosPerMicro + block / 2,
+          .per_token = flops / job.hardware.linear_flops * kNanosPerSecond / job.tp +
+                       block / rows_of(head_block(words_of_rank(job), DeviceKind::kCuda))};
+}
+
 Costs cost_from_hardware(const Decoder& shape, Dtype dtype, const HardwareSpec& hardware,
                          std::int32_t tp, std::int32_t most_replicas, std::int32_t stages,
                          const ContextParallel& context) {
   require_divides(shape, tp);
   SLIMPACK_CHECK(most_replicas >= 1 && most_replicas <= 1 << 16, "{} replicas", most_replicas);
   SLIMPACK_CHECK(stages >= 1, "{} stages", stages);
-  Job job{shape,
-          shape.kinds.front(),
-          dtype,
-          hardware,
-          {hardware.ranks_per_node, tp, stages, most_replicas}};
+  HardwareJob job{shape,
+                  shape.kinds.front(),
+                  dtype,
+                  hardware,
+                  {hardware.ranks_per_node, tp, stages, most_replicas}};
   Costs cost;
   cost.kinds.clear();
   for (const LayerShape& layer : shape.kinds) {
@@ -235,7 +202,7 @@ Costs cost_from_hardware(const Decoder& shape, Dtype dtype, const HardwareSpec& 
   cost.dtype = dtype;
   cost.tp = tp;
   set_embedding(cost, job);
-  set_head(cost, job);
+  cost.ends.head_backward = head_time(job, HeadWeights::kTrained);
   cost.optimizer_per_parameter = optimizer_bytes(job) * job.nanos_per_memory_byte() / job.tp;
   // Every rank has a link of its own to the host.
   if (hardware.host_bandwidth > 0) cost.host.per_byte = kNanosPerSecond / hardware.host_bandwidth;
@@ -257,10 +224,11 @@ Costs with_gpu(Costs cost, const HardwareSpec& hardware) {
     fused_head = fused_head && HeadMemory(widths, cost.shape.vocab_size, DeviceKind::kCuda).fused;
   }
   if (!fused_head) return cost;
-  const Job job{cost.shape, cost.shape.kinds.front(), cost.dtype, hardware, {.tensor = cost.tp}};
+  const HardwareJob job{
+      cost.shape, cost.shape.kinds.front(), cost.dtype, hardware, {.tensor = cost.tp}};
   const std::int64_t own = words_of_rank(job);
   cost.ends.head_backward.per_token -=
-      block_nanos(job) *
+      block_nanos(job, cost.trained ? HeadWeights::kFrozen : HeadWeights::kTrained) *
       (1 / rows_of(head_block(own, DeviceKind::kCuda)) - 1 / rows_of(fused_head_block(own)));
   return cost;
 }

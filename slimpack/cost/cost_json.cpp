@@ -16,6 +16,7 @@ using nlohmann::json;
 constexpr std::string_view kFormat = "slimpack-cost";
 constexpr std::int64_t kVersion = 2;
 constexpr std::int64_t kAutogradVersion = 4;
+constexpr std::int64_t kTrainedVersion = 5;  // older programs would train what is frozen
 constexpr std::size_t kMostMerges = 16;
 constexpr std::int64_t kMostRanks = std::int64_t{1} << kMostMerges;
 
@@ -112,7 +113,9 @@ void require_version(const JsonFields& fields) {
         "{}: version 3 says nothing of layers that compute \"elementwise\" again, which version {} "
         "does; profile again with slimpack.torch.profile",
         fields.origin(), kAutogradVersion);
-  fields.require_format(kFormat, autograd ? kAutogradVersion : kVersion);
+  fields.require_format(kFormat, fields.has("trained") ? kTrainedVersion
+                                 : autograd            ? kAutogradVersion
+                                                       : kVersion);
 }
 
 Dtype dtype_field(const JsonFields& fields) {
@@ -293,7 +296,9 @@ EdgeTime edge_time_field(const JsonFields& f) {
 
 std::string cost_to_json(const Costs& cost) {
   json file = {{"format", kFormat},
-               {"version", cost.autograd ? kAutogradVersion : kVersion},
+               {"version", cost.trained    ? kTrainedVersion
+                           : cost.autograd ? kAutogradVersion
+                                           : kVersion},
                {"source", cost.origin.source},
                {"model", json::parse(decoder_to_json(cost.shape, hugging_face_name(cost.dtype)))},
                {"dtype", to_string(cost.dtype)},
@@ -323,6 +328,7 @@ std::string cost_to_json(const Costs& cost) {
                          {"outside", cost.row_moves.outside}};
   if (cost.cp_comm_type != CpCommType::kDirect) file["cp_comm_type"] = to_string(cost.cp_comm_type);
   if (cost.autograd) file["autograd"] = autograd_to_json(cost);
+  if (cost.trained) file["trained"] = trained_to_json(*cost.trained);
   if (cost.origin.held_out_error > 0) file["held_out_error"] = cost.origin.held_out_error;
   if (cost.origin.measured_on) file["measured_on"] = measured_on_to_json(*cost.origin.measured_on);
   if (!cost.origin.measured_for.empty()) file["measured_for"] = cost.origin.measured_for;
@@ -346,6 +352,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
   cost.row_bytes = non_negative(fields, "row_bytes");
   cost.kinds = layer_fields(fields, cost.shape.kinds);
+  if (fields.has("trained")) cost.trained = trained_field(fields.object("trained"), cost.shape);
   cost.ends.embedding_forward = edge_time_field(fields.object("embedding_forward"));
   cost.ends.embedding_backward = edge_time_field(fields.object("embedding_backward"));
   cost.ends.head_backward = edge_time_field(fields.object("head_backward"));

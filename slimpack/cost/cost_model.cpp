@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "slimpack/base/error.h"
+#include "slimpack/cost/parameter_counts.h"
 
 namespace slimpack {
 
@@ -31,6 +32,30 @@ double pairs_of(const LayerShape& layer, const SequenceLengths& lengths) {
     pairs += layer.window > 0 ? whole.window_pairs(Tokens(layer.window)) : whole.causal_pairs();
   }
   return pairs;
+}
+
+/// Elements of matrices that a token is multiplied with.
+struct UsedWeights {
+  double all = 0;
+  double trained = 0;
+};
+
+UsedWeights layer_weights(const Costs& cost, std::size_t kind) {
+  const auto counted = static_cast<double>(cost.shape.kinds[kind].active_weights());
+  if (!cost.trained) return {counted, counted};
+  const auto trained = static_cast<double>(cost.trained->kinds[kind].weights);
+  return {cost.shape.edges ? counted : counted + trained, trained};
+}
+
+UsedWeights head_weights(const Costs& cost) {
+  const std::int64_t head = cost.shape.embedding_parameters();
+  const std::int64_t trained = cost.trained ? std::min(head, cost.trained->edges.after) : head;
+  return {static_cast<double>(head), static_cast<double>(trained)};
+}
+
+/// Forward, gradients of the inputs, and gradients of the weights that are trained.
+Flops product_flops(const UsedWeights& weights, double tokens) {
+  return Flops(kMultiplyAdd * tokens * (2 * weights.all + weights.trained));
 }
 
 void drop(EdgeTime& time) {
@@ -161,19 +186,19 @@ std::optional<double> mfu_of(Flops flops, Nanos time, std::int64_t ranks, double
   return flops.count() / (to_seconds(time) * static_cast<double>(ranks) * peak_flops);
 }
 
-Flops model_flops(const Decoder& shape, const SequenceLengths& lengths, double target_share) {
-  const Tokens tokens = total_tokens(lengths);
+Flops model_flops(const Costs& cost, const SequenceLengths& lengths) {
+  const Decoder& shape = cost.shape;
+  const auto tokens = static_cast<double>(total_tokens(lengths).count());
   const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers()));
   Flops sum;
   for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-    const LayerShape& shape_of_kind = shape.kinds[kind];
-    const Flops layer =
-        layer_linear_flops(shape_of_kind, tokens, Pass::kForward) * (1 + kLinearBackward) +
-        layer_attention_flops(shape_of_kind, pairs_of(shape_of_kind, lengths), Pass::kForward) *
-            (1 + kModelAttentionBackward);
+    const LayerShape& of_kind = shape.kinds[kind];
+    const Flops layer = product_flops(layer_weights(cost, kind), tokens) +
+                        layer_attention_flops(of_kind, pairs_of(of_kind, lengths), Pass::kForward) *
+                            (1 + kModelAttentionBackward);
     sum = sum + layer * static_cast<double>(layers[kind]);
   }
-  return sum + head_flops(shape, tokens, Pass::kForward) * ((1 + kLinearBackward) * target_share);
+  return sum + product_flops(head_weights(cost), tokens * cost.ends.target_share);
 }
 
 Costs without_overheads(const Costs& cost) {

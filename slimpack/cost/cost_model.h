@@ -14,6 +14,7 @@
 #include "slimpack/cost/gpu_memory.h"
 #include "slimpack/cost/pack_cost.h"
 #include "slimpack/cost/task_costs.h"
+#include "slimpack/cost/trained_part.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/spec/context_parallel.h"
 #include "slimpack/spec/decoder.h"
@@ -179,6 +180,10 @@ struct Costs {
   /// Set: the layers are the model's own, under autograd. Then recomputations are kNothing,
   /// kElementwise and kFull, any other counts as kFull, and nothing is merged, split or offloaded.
   std::optional<AutogradCosts> autograd;
+  /// Set: all other parameters are frozen, and `kinds` and `ends` have no times of their gradients.
+  /// A counted shape (Decoder::edges) includes these parameters; any other shape is that of the
+  /// frozen model, beside which they are.
+  std::optional<TrainedPart> trained;
   /// Activation bytes of a token and layer on one rank where another runtime's accounting replaces
   /// the memory model's (then nothing else counts but the operands of put-off weight gradients, in
   /// proportion); of Recompute::kElementwise, others in proportion; 0 = the memory model.
@@ -195,9 +200,8 @@ struct Costs {
 [[nodiscard]] Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass);
 [[nodiscard]] Flops head_flops(const Decoder& shape, Tokens tokens, Pass pass);
 /// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×. The
-/// head counts on targets alone.
-[[nodiscard]] Flops model_flops(const Decoder& shape, const SequenceLengths& lengths,
-                                double target_share = 1);
+/// head counts on targets alone. Frozen weights have no gradients.
+[[nodiscard]] Flops model_flops(const Costs& cost, const SequenceLengths& lengths);
 
 /// MFU: model_flops of steps ÷ (their time · the job's ranks · a rank's peak). Absent where the
 /// peak is 0.
@@ -214,6 +218,12 @@ struct Costs {
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
                                        std::int32_t most_replicas = 1, std::int32_t stages = 1,
                                        const ContextParallel& context = {});
+
+/// Costs of cost_from_hardware where the model is frozen, and adapters (LoRA) of this rank are
+/// trained on every linear map of its layers, as PEFT's target_modules="all-linear" adds them, in
+/// the accumulate type. `rank` is above 0. Throws InvalidInput for a rank beyond the hidden size
+/// and for models with experts, of which each family adapts other maps.
+[[nodiscard]] Costs with_adapters(Costs cost, std::int64_t rank, const HardwareSpec& hardware);
 
 /// Costs of cost_from_hardware where each rank has a GPU. Where fused kernels run
 /// (LayerWidths::run_on), the head's blocks are larger, and layers that keep everything save
@@ -246,15 +256,16 @@ enum class LastStage : std::uint8_t { kBothPasses, kBackwardAlone };
 /// those that every slice takes. Times that grow with tokens, pairs and prefixes stay.
 [[nodiscard]] Costs without_overheads(const Costs& cost);
 
-/// Parameters that all tensor-parallel ranks of a stage hold together.
+/// Parameters of a shape that all tensor-parallel ranks of a stage hold together.
 [[nodiscard]] std::int64_t stage_parameters(const Decoder& shape, const StageLayout& layout,
                                             StageId stage);
 
-/// Cost file: JSON with "format": "slimpack-cost" and "version": 2, or 4 with "autograd". Reading
-/// checks every field and throws InvalidInput naming `origin`. Files of versions 1 and 3 lack
-/// figures and are refused. A file may omit "weight_gradient" (backward is not split),
-/// "elementwise" (keeping everything saves no time), "host_per_byte" (nothing is offloaded), "gpu"
-/// (ranks run on a CPU), "per_missing_row" (0), "held_out_error" and "measured_on".
+/// Cost file: JSON with "format": "slimpack-cost" and "version": 5 with "trained", else 4 with
+/// "autograd", else 2. Reading checks every field and throws InvalidInput naming `origin`. Files of
+/// versions 1 and 3 lack figures and are refused. A file may omit "weight_gradient" (backward is
+/// not split), "elementwise" (keeping everything saves no time), "host_per_byte" (nothing is
+/// offloaded), "gpu" (ranks run on a CPU), "trained" (all parameters are), "per_missing_row" (0),
+/// "held_out_error" and "measured_on".
 [[nodiscard]] std::string cost_to_json(const Costs& cost);
 [[nodiscard]] Costs cost_from_json(std::string_view text, std::string_view origin);
 

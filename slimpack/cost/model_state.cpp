@@ -4,6 +4,7 @@
 
 #include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/layer_memory.h"
+#include "slimpack/cost/parameter_counts.h"
 #include "slimpack/cost/reduction.h"
 #include "slimpack/spec/hardware.h"
 
@@ -49,25 +50,31 @@ Bytes reductions(Bytes gradients, const NodePlacement& placement) {
 }  // namespace
 
 ModelState StageTable::state(std::int32_t rank) const {
-  const Decoder& shape = bound_->cost.shape;
-  std::int64_t held = 0, bucket = 0;
+  const std::int32_t tp = bound_->cost.tp;
+  ParameterCount held, bucket;
   for (const StageId stage : layout().placement.stages_of(rank)) {
-    held += share_of(stage_parameters(shape, layout(), stage), bound_->cost.tp);
-    bucket = std::max(bucket, largest_bucket(shape, layout(), stage));
+    const ParameterCount own = stage_parameters(bound_->cost, layout(), stage);
+    held.frozen += share_of(own.frozen, tp);
+    held.trained += share_of(own.trained, tp);
+    const ParameterCount largest = largest_bucket(bound_->cost, layout(), stage);
+    bucket = {std::max(bucket.frozen, largest.frozen), std::max(bucket.trained, largest.trained)};
   }
   return bound_->state(held, bucket);
 }
 
-ModelState PackFlowStages::state(std::int64_t held, std::int64_t bucket) const {
-  const std::int64_t element = element_bytes(cost.dtype);
+ModelState PackFlowStages::state(const ParameterCount& held, const ParameterCount& bucket) const {
   const std::int64_t accumulator = accumulator_bytes(cost.dtype);
-  const std::int64_t optimizer = 2 * accumulator + (element == accumulator ? 0 : accumulator);
-  const std::int64_t share = share_of(held, replication.replicas);
+  const WeightBytes weight = weight_bytes(cost);
+  const bool copies = weight.trained < static_cast<double>(accumulator);
   // A rank has two buckets whole of what is shared out: one that runs and one that travels.
-  const std::int64_t whole = 2 * share_of(bucket, cost.tp);
-  const std::int64_t shared = std::min(held, share + whole);
-  return {Bytes((cost.zero == 3 ? shared : held) * element),
-          Bytes((cost.zero >= 2 ? shared : held) * accumulator), Bytes(share * optimizer)};
+  const auto shared = [&](std::int64_t own, std::int64_t largest) {
+    return std::min(own, share_of(own, replication.replicas) + 2 * share_of(largest, cost.tp));
+  };
+  const ParameterCount parts{shared(held.frozen, bucket.frozen),
+                             shared(held.trained, bucket.trained)};
+  return {Bytes(static_cast<std::int64_t>(weight.of(cost.zero == 3 ? parts : held))),
+          Bytes((cost.zero >= 2 ? parts : held).trained * accumulator),
+          Bytes(share_of(held.trained, replication.replicas) * (copies ? 3 : 2) * accumulator)};
 }
 
 Bytes StageTable::gradients_in_flight(std::int32_t rank) const {

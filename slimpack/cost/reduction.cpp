@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "slimpack/cost/layer_memory.h"
+#include "slimpack/cost/parameter_counts.h"
 
 namespace slimpack {
 namespace {
@@ -21,65 +22,74 @@ std::int32_t most_partners(std::int32_t members, std::int32_t size) {
 /// Exchanges of one bucket after the other between replicas.
 class Exchange {
  public:
-  Exchange(const Costs& cost, const StageLayout& layout, std::int64_t bytes_each,
-           std::int32_t replicas) {
+  Exchange(const Costs& cost, const StageLayout& layout, WeightBytes bytes, std::int32_t replicas)
+      : bytes_(bytes) {
     if (replicas == 1) return;
     latency_ = cost.reduction.latency *
                reduction_rounds({cost.host.ranks_per_node, cost.tp, layout.ranks(), replicas});
-    per_parameter_ = cost.reduction.per_byte * static_cast<double>(bytes_each) / cost.tp *
-                     (replicas - 1) / replicas;
+    per_byte_ = cost.reduction.per_byte / cost.tp * (replicas - 1) / replicas;
   }
 
-  /// Nanoseconds of a bucket with so many parameters of a whole stage; 0 without any.
-  [[nodiscard]] double operator()(double parameters) const {
-    return parameters > 0 ? latency_ + per_parameter_ * parameters : 0;
+  /// Nanoseconds of a bucket with so many parameters of a whole stage; 0 without any that travel.
+  [[nodiscard]] double operator()(const ParameterCount& parameters) const {
+    const double bytes = bytes_.of(parameters);
+    return bytes > 0 ? latency_ + per_byte_ * bytes : 0;
   }
 
  private:
+  WeightBytes bytes_;  ///< of each parameter, that travel
   double latency_ = 0;
-  double per_parameter_ = 0;
+  double per_byte_ = 0;
 };
 
 /// Parameters by bucket, in the order of backward.
 struct Buckets {
-  double head = 0;             ///< 0 = none, as the other two
-  std::vector<double> layers;  ///< from the last to the first
-  double embedding = 0;
+  ParameterCount head;                 ///< none = no bucket, as the embedding's
+  std::vector<ParameterCount> layers;  ///< from the last to the first
+  ParameterCount embedding;
 
-  [[nodiscard]] std::vector<double> all() const {
-    std::vector<double> all = layers;
-    if (head > 0) all.push_back(head);
-    if (embedding > 0) all.push_back(embedding);
+  [[nodiscard]] std::vector<ParameterCount> all() const {
+    std::vector<ParameterCount> all = layers;
+    for (const ParameterCount& end : {head, embedding})
+      if (end.all() > 0) all.push_back(end);
     return all;
   }
 };
 
-Buckets buckets_of(const Decoder& shape, const StageLayout& layout, StageId stage) {
+ParameterCount operator-(const ParameterCount& a, const ParameterCount& b) {
+  return {a.frozen - b.frozen, a.trained - b.trained};
+}
+
+Buckets buckets_of(const Costs& cost, const StageLayout& layout, StageId stage) {
   Buckets buckets;
-  double layers = 0;
+  ParameterCount rest = stage_parameters(cost, layout, stage);
   for (std::int32_t l = layout.layer_begin[stage.index() + 1];
        l-- > layout.layer_begin[stage.index()];) {
-    const LayerShape& layer = shape.layer(static_cast<std::size_t>(l));
-    buckets.layers.push_back(static_cast<double>(layer.parameters()));
-    layers += buckets.layers.back();
+    buckets.layers.push_back(
+        layer_parameters(cost, cost.shape.kind_of(static_cast<std::size_t>(l))));
+    rest = rest - buckets.layers.back();
   }
-  const double rest = static_cast<double>(stage_parameters(shape, layout, stage)) - layers;
   if (stage.value() < (layout.spread_vocabulary ? layout.ranks() : 1)) {
     const std::int64_t share =
-        share_of(shape.embedding_parameters(), layout.spread_vocabulary ? layout.ranks() : 1);
-    buckets.embedding = std::min(rest, static_cast<double>(share));
+        share_of(cost.shape.embedding_parameters(), layout.spread_vocabulary ? layout.ranks() : 1);
+    buckets.embedding = {std::min(rest.frozen, share), std::min(rest.trained, share)};
   }
   buckets.head = rest - buckets.embedding;
   return buckets;
 }
 
+/// Gradients in the accumulate type, which frozen parameters do not have.
+WeightBytes gradient_bytes(const Costs& cost) {
+  return {0, static_cast<double>(accumulator_bytes(cost.dtype))};
+}
+
 /// All buckets one after the other.
-double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage,
-                    std::int64_t bytes_each, std::int32_t replicas) {
-  const Exchange exchange(cost, layout, bytes_each, replicas);
+double exchange_all(const Costs& cost, const StageLayout& layout, StageId stage, WeightBytes bytes,
+                    std::int32_t replicas) {
+  const Exchange exchange(cost, layout, bytes, replicas);
   double time = 0;
-  for (const double parameters : buckets_of(cost.shape, layout, stage).all())
-    time += exchange(parameters);
+  for (const ParameterCount& bucket : buckets_of(cost, layout, stage).all())
+    time += exchange(bucket);
   return time;
 }
 
@@ -116,8 +126,8 @@ Link reduction_link(const LinkMap& links, const NodePlacement& placement) {
 
 double reduction_after(const Costs& cost, const StageLayout& layout, StageId stage,
                        std::int32_t replicas, double last_backward, double before) {
-  const Buckets buckets = buckets_of(cost.shape, layout, stage);
-  const Exchange reduce(cost, layout, accumulator_bytes(cost.dtype), replicas);
+  const Buckets buckets = buckets_of(cost, layout, stage);
+  const Exchange reduce(cost, layout, gradient_bytes(cost), replicas);
   const double each = last_backward / static_cast<double>(buckets.layers.size());
   double complete = -last_backward;  // when the next layer is, counted from the action's end
   double reduced = -std::numeric_limits<double>::infinity();
@@ -132,21 +142,23 @@ double reduction_after(const Costs& cost, const StageLayout& layout, StageId sta
 double parameter_gathering(const Costs& cost, const StageLayout& layout, StageId stage,
                            std::int32_t replicas) {
   if (cost.zero == 3) return 0;
-  return exchange_all(cost, layout, stage, element_bytes(cost.dtype), replicas);
+  return exchange_all(cost, layout, stage, {0, weight_bytes(cost).trained}, replicas);
 }
 
 double shared_state_traffic(const Costs& cost, const StageLayout& layout, StageId stage,
                             std::int32_t replicas, Pass pass) {
   double time = 0;
-  if (cost.zero == 3)
-    time += exchange_all(cost, layout, stage, element_bytes(cost.dtype), replicas);
+  if (cost.zero == 3) time += exchange_all(cost, layout, stage, weight_bytes(cost), replicas);
   if (cost.zero >= 2 && pass == Pass::kBackward)
-    time += exchange_all(cost, layout, stage, accumulator_bytes(cost.dtype), replicas);
+    time += exchange_all(cost, layout, stage, gradient_bytes(cost), replicas);
   return time;
 }
 
-std::int64_t largest_bucket(const Decoder& shape, const StageLayout& layout, StageId stage) {
-  return static_cast<std::int64_t>(std::ranges::max(buckets_of(shape, layout, stage).all()));
+ParameterCount largest_bucket(const Costs& cost, const StageLayout& layout, StageId stage) {
+  ParameterCount largest;
+  for (const ParameterCount& bucket : buckets_of(cost, layout, stage).all())
+    largest = {std::max(largest.frozen, bucket.frozen), std::max(largest.trained, bucket.trained)};
+  return largest;
 }
 
 }  // namespace slimpack

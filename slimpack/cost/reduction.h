@@ -63,8 +63,9 @@ struct MemberBlock {
 [[nodiscard]] double shared_state_traffic(const Costs& cost, const StageLayout& layout,
                                           StageId stage, std::int32_t replicas, Pass pass);
 
-/// Parameters of the largest bucket of a stage: what a rank has whole of what is shared out.
-[[nodiscard]] std::int64_t largest_bucket(const Decoder& shape, const StageLayout& layout,
-                                          StageId stage);
+/// The most parameters of one bucket of a stage, of either sort: what a rank has whole of what is
+/// shared out.
+[[nodiscard]] ParameterCount largest_bucket(const Costs& cost, const StageLayout& layout,
+                                            StageId stage);
 
 }  // namespace slimpack

@@ -5,6 +5,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/layer_memory.h"
+#include "slimpack/cost/parameter_counts.h"
 #include "slimpack/cost/reduction.h"
 
 namespace slimpack {
@@ -198,7 +199,7 @@ void PackFlowStages::add_step_end(TaskTimes& times, const PackPlan& packs,
       times.reduce_after_weights.push_back(left_after(times.weight_gradient[first.index()]));
     double end = 0;
     for (const StageId stage : layout.placement.stages_of(r)) {
-      const auto parameters = static_cast<double>(stage_parameters(cost.shape, layout, stage));
+      const auto parameters = static_cast<double>(stage_parameters(cost, layout, stage).trained);
       end += cost.optimizer_per_parameter * parameters / replicas / speed +
              parameter_gathering(cost, layout, stage, replicas);
     }

@@ -27,12 +27,23 @@ Costs over_links(Costs measured, const RunConfig& config) {
 std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& shape) {
   if (!config.cost.file.empty()) {
     const std::string name = config.cost.file.string();
+    if (config.model.adapter_rank > 0)
+      invalid_input(
+          "model.adapter_rank is {}, but {} was measured, and says itself what is trained; leave "
+          "adapter_rank out, and profile the model with its adapters",
+          config.model.adapter_rank, name);
     Costs cost = cost_from_json(read_file(config.cost.file, "cost file"), name);
     const Abilities able = abilities(cost);
     if (able.own_layers && !shape.edges)
       invalid_input(
           "{}: measured by slimpack.torch.profile for slimpack.torch.pipeline, which runs the "
           "model's own layers; train with that, or measure with 'slimpack profile'",
+          name);
+    if (!able.own_layers && cost.trained)
+      invalid_input(
+          "{}: counts adapters of a frozen model, which PackFlow does not run; set "
+          "model.adapter_rank "
+          "in place of cost.file",
           name);
     cost.shape.rope_scaling = shape.rope_scaling;  // which changes no cost
     if (cost.shape != shape)
@@ -65,6 +76,8 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
   Costs cost =
       cost_from_hardware(shape, config.train.dtype, *config.hardware, config.parallel.tp,
                          config.parallel.dp, config.parallel.pp, config.parallel.context());
+  if (config.model.adapter_rank > 0)
+    cost = with_adapters(std::move(cost), config.model.adapter_rank, *config.hardware);
   if (config.train.device == DeviceKind::kCuda) cost = with_gpu(std::move(cost), *config.hardware);
   cost.zero = config.parallel.zero;
   return on_device(std::move(cost), config.train.device);

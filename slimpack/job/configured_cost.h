@@ -12,8 +12,9 @@ namespace slimpack {
 
 /// The costs of cost.file, else of [hardware], as on_device leaves them. nullopt if the
 /// configuration names neither: then the caller has to measure. Throws InvalidInput for a cost file
-/// of another model, number format, tp or cp_comm_type, and for one of autograd where parallel.zero
-/// is not 1.
+/// of another model, number format, tp or cp_comm_type, for one of autograd where parallel.zero
+/// is not 1, and for adapters: model.adapter_rank beside a file, as with_adapters, and
+/// PackFlow's costs in a file.
 [[nodiscard]] std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& shape);
 
 /// The costs that configured_cost gives, for commands that do not measure. Throws as

@@ -22,7 +22,21 @@ void require_positions(const RunConfig& config, const Decoder& shape) {
         config.data.context.count(), config.model.config.string(), shape.max_positions.count());
 }
 
+namespace {
+
+/// PackFlow's layers have no adapters.
+void require_no_adapters(const RunConfig& config) {
+  if (config.model.adapter_rank > 0)
+    invalid_input(
+        "model.adapter_rank is {}, but PackFlow trains all weights, and adapters are only planned; "
+        "train them with slimpack.torch.pipeline (docs/lora.md), or set 0",
+        config.model.adapter_rank);
+}
+
+}  // namespace
+
 Decoder trained_model(const RunConfig& config) {
+  require_no_adapters(config);
   Decoder shape = read_decoder(config.model.config);
   require_positions(config, shape);
   if (config.parallel.zero != 1)
@@ -45,6 +59,7 @@ PlannableModel planned_model(const RunConfig& config, std::string_view config_js
 }
 
 Decoder measured_shape(const RunConfig& config, const PlannableModel& model) {
+  require_no_adapters(config);
   if (model.shape.config.empty()) return model.shape;
   invalid_input(
       "{}: this version has no such layers to measure; fit, plan and compare tell its times from "

@@ -13,8 +13,8 @@ namespace slimpack {
 /// Throws InvalidInput for a context beyond the model's positions.
 void require_positions(const RunConfig& config, const Decoder& shape);
 
-/// The model, for training. Throws InvalidInput for a model or a sharing of its state that cannot
-/// be trained, and for a context beyond its positions.
+/// The model, for training. Throws InvalidInput for a model, adapters of one, or a sharing of its
+/// state that cannot be trained, and for a context beyond its positions.
 [[nodiscard]] Decoder trained_model(const RunConfig& config);
 
 /// The model, for planning steps. Allows features that cannot be trained if their cost is known,
@@ -24,7 +24,7 @@ void require_positions(const RunConfig& config, const Decoder& shape);
 [[nodiscard]] PlannableModel planned_model(const RunConfig& config, std::string_view config_json);
 
 /// The shape of a planned model whose layers PackFlow can run and so measure. Throws InvalidInput
-/// for others.
+/// for others, and for adapters.
 [[nodiscard]] Decoder measured_shape(const RunConfig& config, const PlannableModel& model);
 
 /// The model of the cost file, if that is of layers under autograd; nothing otherwise. Throws

@@ -9,6 +9,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/cost/abilities.h"
+#include "slimpack/cost/parameter_counts.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/require_sensible.h"
 #include "slimpack/planner/speed_tracker.h"
@@ -107,6 +108,7 @@ FitReport report_of(const FitQuestion& question, PlannedJob planned, const FitJo
   report.job = job;
   report.budget = planned.budget;
   report.known = known_error(planned.cost);
+  report.parameters = model_parameters(planned.cost);
   report.tokens = total_tokens(question.lengths);
   report.longest = *std::max_element(question.lengths.begin(), question.lengths.end());
   report.longest_that_fits = report.longest;

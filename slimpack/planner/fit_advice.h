@@ -65,6 +65,7 @@ struct FitReport {
   bool fits = false;
   std::optional<ActivationBudget> budget;  ///< absent: the machine's memory is not known
   KnownError known;                        ///< of the costs
+  ParameterCount parameters;               ///< of the model
   std::vector<RankMemoryUse> ranks;        ///< of the pipeline
   RecomputeByLayer recompute;              ///< of that plan
   Bytes host;                ///< of that plan: pinned host memory of a rank, which is not checked

@@ -67,7 +67,7 @@ LayoutStep layout_step(const LayoutJob& on, const RatedPlan& step, const StepBou
                  .work = all / static_cast<std::int64_t>(busy.size()),
                  .end = bounds.step - bounds.actions,
                  .headroom = Bytes(0),
-                 .flops = model_flops(on.cost.shape, step.plan.lengths, on.cost.ends.target_share),
+                 .flops = model_flops(on.cost, step.plan.lengths),
                  .merged = most_merged(step.plan),
                  .recompute = step.plan.recompute};
   if (on.job.memory_cap) out.headroom = *on.job.memory_cap - step_need(step, on.cost).bytes;

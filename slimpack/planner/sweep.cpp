@@ -44,8 +44,8 @@ SweepFigures sweep_figures(const RatedPlan& step, const Costs& cost) {
   const SimulationResult& predicted = step.prediction;
   figures.predicted = {predicted.makespan, predicted.bubble_ratio, step_need(step, cost).bytes};
   figures.ranks = std::ssize(predicted.busy) * cost.tp;
-  figures.mfu = mfu_of(model_flops(cost.shape, step.plan.lengths, cost.ends.target_share),
-                       predicted.makespan, figures.ranks, cost.device.peak_flops);
+  figures.mfu = mfu_of(model_flops(cost, step.plan.lengths), predicted.makespan, figures.ranks,
+                       cost.device.peak_flops);
   for (const ReplicaPlan& replica : step.plan.replicas) {
     const PackPlan& packs = replica.packs;
     figures.forward_packs = std::max(figures.forward_packs, packs.forward.size());

@@ -173,9 +173,8 @@ PredictedFigures figures_of(const RatedPlan& step, const Costs& cost) {
   const double seconds = to_seconds(predicted.makespan);
   figures.tokens_per_second =
       static_cast<double>(total_tokens(step.plan.lengths).count()) / seconds;
-  figures.mfu =
-      mfu_of(model_flops(cost.shape, step.plan.lengths, cost.ends.target_share), predicted.makespan,
-             std::ssize(predicted.busy) * cost.tp, cost.device.peak_flops);
+  figures.mfu = mfu_of(model_flops(cost, step.plan.lengths), predicted.makespan,
+                       std::ssize(predicted.busy) * cost.tp, cost.device.peak_flops);
   figures.bubble = predicted.bubble_ratio;
   figures.makespan = predicted.makespan;
   figures.peak = step_need(step, cost).bytes;

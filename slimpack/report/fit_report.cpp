@@ -10,6 +10,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
+#include "slimpack/cost/parameter_counts.h"
 #include "slimpack/report/plan_report.h"
 
 namespace slimpack {
@@ -71,6 +72,8 @@ std::string memory_line(const FitReport& wish, Reader reader) {
         fmt::format(", CUDA's context {}, unfilled pages of the allocator {}, NCCL's buffers {}",
                     human_bytes(wish.budget->gpu.context), human_bytes(wish.budget->gpu.allocator),
                     human_bytes(wish.budget->gpu.communicators));
+  if (wish.parameters.frozen > 0)
+    text += fmt::format("{}{}", text.empty() ? "" : "; ", describe(wish.parameters));
   if (wish.job.memory_cap)
     text += fmt::format("{}activations capped at {} ({})", text.empty() ? "" : "; ",
                         human_bytes(*wish.job.memory_cap),
@@ -232,6 +235,8 @@ nlohmann::json fit_figures(const FitAdvice& advice) {
   figures["format"] = "slimpack-fit";
   figures["version"] = 2;
   figures["known_error"] = to_json(wish.known);
+  figures["parameters"] = wish.parameters.all();
+  figures["trained_parameters"] = wish.parameters.trained;
   figures["memory_bytes"] = nullptr;
   figures["reserve_bytes"] = nullptr;
   figures["context_bytes"] = nullptr;

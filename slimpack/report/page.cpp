@@ -8,6 +8,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
 #include "slimpack/baselines/baseline.h"
+#include "slimpack/cost/parameter_counts.h"
 #include "slimpack/report/page_parts.h"
 #include "slimpack/report/rivals.h"
 #include "slimpack/report/span_style.h"
@@ -30,10 +31,10 @@ std::string layers_text(const StageLayout& layout) {
 }
 
 /// Only models that this version trains have a family.
-std::string model_text(const Decoder& shape) {
-  const bool known = shape.config.empty();
-  return fmt::format("{}{} parameters", known ? fmt::format("{}, ", to_string(shape.family)) : "",
-                     human_count(static_cast<double>(shape.parameters())));
+std::string model_text(const Costs& cost) {
+  const bool known = cost.shape.config.empty();
+  return fmt::format("{}{}", known ? fmt::format("{}, ", to_string(cost.shape.family)) : "",
+                     describe(model_parameters(cost)));
 }
 
 std::int32_t ranks_of(const StepPlan& plan, std::int32_t tp) {
@@ -49,7 +50,7 @@ std::string ranks_text(const StepPlan& plan, std::int32_t tp) {
 std::string title_of(const ReportSource& source) {
   const Costs& cost = source.plan.cost;
   const std::int32_t ranks = ranks_of(source.plan.step.plan, cost.tp);
-  return fmt::format("{}, on {} rank{}", model_text(cost.shape), ranks, ranks == 1 ? "" : "s");
+  return fmt::format("{}, on {} rank{}", model_text(cost), ranks, ranks == 1 ? "" : "s");
 }
 
 std::string planner_of(const ReportSource& source) {
@@ -63,7 +64,7 @@ Json about(const ReportSource& source) {
   const auto add = [&](const char* what, std::string text) {
     rows.push_back({what, std::move(text)});
   };
-  add("model", fmt::format("{}, {} layers", model_text(cost.shape), layers_text(plan.layout)));
+  add("model", fmt::format("{}, {} layers", model_text(cost), layers_text(plan.layout)));
   add("ranks", ranks_text(plan, cost.tp));
   add("number format", std::string(to_string(cost.dtype)));
   if (source.measured) {

@@ -8,6 +8,7 @@
 #include "slimpack/base/human.h"
 #include "slimpack/base/table.h"
 #include "slimpack/cost/known_error.h"
+#include "slimpack/cost/parameter_counts.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/report/comparison.h"
 
@@ -123,6 +124,7 @@ ReportRows step_rows(const RatedPlan& step, const Costs& cost) {
                   {"lower bound", fmt::format("{} (gap {})", human_duration(step.lower_bound),
                                               human_share(step.gap()))}};
   rows.emplace_back("known error", describe(known_error(cost)));
+  if (cost.trained) rows.emplace_back("model", describe(model_parameters(cost)));
   if (const std::int64_t exchanges = exchange_count(step); exchanges > 0)
     rows.emplace_back("context exchanges", grouped(exchanges));
   const Bytes host = host_need(step, cost);

@@ -61,8 +61,8 @@ StepFigures figures_of(std::span<const DocumentSequence> sequences, const Costs&
   f.tokens = total_tokens(lengths);
   f.longest = std::ranges::max(lengths);
   f.step_time = metrics.makespan;
-  f.mfu = mfu_of(model_flops(cost.shape, lengths, cost.ends.target_share), metrics.makespan,
-                 measured.ranks, cost.device.peak_flops);
+  f.mfu =
+      mfu_of(model_flops(cost, lengths), metrics.makespan, measured.ranks, cost.device.peak_flops);
   f.parts = mean_of(metrics.ranks);
   f.predicted_time = predicted.makespan;
   f.bubble = metrics.bubble_ratio;

@@ -55,6 +55,14 @@ std::int64_t LayerShape::parameters() const {
   return layer_parameters(*this, experts);
 }
 
+std::int64_t LayerShape::map_inputs() const {
+  return 3 * hidden_size + out_width() + 2 * hidden_size + dense_width;
+}
+
+std::int64_t LayerShape::map_outputs() const {
+  return q_width() + k_width() + v_width() + hidden_size + 2 * dense_width + hidden_size;
+}
+
 std::int64_t LayerShape::active_parameters() const {
   if (counted_parameters > 0) return counted_weights;
   return layer_parameters(*this, experts_per_token);

@@ -71,6 +71,10 @@ struct LayerShape {
   [[nodiscard]] std::int64_t kv_weights() const;
   [[nodiscard]] std::int64_t active_weights() const;
   [[nodiscard]] std::int64_t parameters() const;
+  /// The widths of the linear maps of a layer without experts and latents, of all together: of what
+  /// they take, and of what they give.
+  [[nodiscard]] std::int64_t map_inputs() const;
+  [[nodiscard]] std::int64_t map_outputs() const;
   /// The parameters that a token uses: all but those of the experts that the token is not sent to.
   [[nodiscard]] std::int64_t active_parameters() const;
 

@@ -69,6 +69,9 @@ enum class LossKind : std::uint8_t {
 
 struct ModelConfig {
   std::filesystem::path config;  ///< Hugging Face config.json
+  /// Plans are for adapters (LoRA) of this rank on every linear map of the layers, and a frozen
+  /// model; 0 = all weights are trained, as PackFlow does.
+  std::int64_t adapter_rank = 0;
 
   bool operator==(const ModelConfig&) const = default;
 };

@@ -438,7 +438,10 @@ std::vector<ConfigField> all_fields() {
   using R = RunConfig;
   std::vector<ConfigField> fields{
       shipped({"model", "config", "Hugging Face config.json or a shipped name; required"},
-              &R::model, &ModelConfig::config, kShippedModels, false, "config.json")};
+              &R::model, &ModelConfig::config, kShippedModels, false, "config.json"),
+      integer({"model", "adapter_rank",
+               "of LoRA on all linear maps of a frozen model, for plans; 0 = all weights train"},
+              &R::model, &ModelConfig::adapter_rank, 0, kMaxWidth)};
   const auto append = [&](std::vector<ConfigField> section) {
     std::ranges::move(section, std::back_inserter(fields));
   };

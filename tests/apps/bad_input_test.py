@@ -78,6 +78,8 @@ def test_a_mistake_in_the_configuration_is_placed(workspace, name, line, parts):
     ("data.context=1025", ["1025", "max_position_embeddings = 1024", "lower data.context"]),
     ("model.config=nowhere.json", ["nowhere.json", "check the path"]),
     ("cost.file=nowhere.json", ["nowhere.json", "check the path"]),
+    ("model.adapter_rank=16", ["model.adapter_rank is 16", "PackFlow trains all weights", "set 0"]),
+    ("model.adapter_rank=-1", ["model.adapter_rank is -1", "from 0"]),
     ("plan.memory_cap=64KiB", ["65,536", "would fit", "raise plan.memory_cap"]),
     ("plan.memory_cap=64 bananas", ["bananas", "memory_cap"]),
     ("plan.recompute=offload", ['plan.recompute is "offload"', 'train.device is "cpu"']),

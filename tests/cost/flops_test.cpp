@@ -69,7 +69,9 @@ TEST(Flops, OfLlama2SevenBillionFollowFromItsParameterCount) {
   // pairs each, 4·4,096 FLOPs per pair and layer, three times that with backward.
   const double products = 6 * kProductWeights * 8192;
   const double attention = 3.0 * 32 * 4 * 4096 * 2 * 8390656;
-  EXPECT_DOUBLE_EQ(model_flops(s, {Tokens(4096), Tokens(4096)}).count(), products + attention);
+  Costs cost;
+  cost.shape = s;
+  EXPECT_DOUBLE_EQ(model_flops(cost, {Tokens(4096), Tokens(4096)}).count(), products + attention);
 }
 
 TEST(Flops, AttentionOvertakesLinearWorkAtTwelveHiddenSizesPlusTheFfn) {

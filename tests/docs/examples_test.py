@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,34 @@ def test_the_page_on_fine_tuning_runs_from_conversations_to_an_answer(tmp_path):
     metrics = (tmp_path / "runs" / "ferries" / "run" / "metrics.jsonl").read_text().splitlines()
     losses = [json.loads(line)["evaluation_loss"] for line in metrics if "evaluation_loss" in line]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("page", ["losses.md"])
+def test_a_page_begins_with_a_script_that_runs_and_prints_what_is_shown(page, tmp_path):
+    script, command, shown = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))[:3]
+    (tmp_path / script[1]).write_text(script[2])
+    require_in_order(lines(shown[2]), run(SHELL.format(code=command[2]), tmp_path))
+
+
+def test_what_the_page_on_losses_goes_on_with_runs_behind_its_script(tmp_path):
+    (_, _, script), *others = BLOCK.findall((ROOT / "docs" / "losses.md").read_text(encoding="utf-8"))
+    further = [*(code for language, _, code in others if language == "python"),
+               "print('own', engine.step_on_logprobs(plan, documents, most_of_all).loss > 0)\n"]
+    code = script.replace("\npipeline.launch", textwrap.indent("".join(further), "    ") + "\npipeline.launch")
+    require_in_order(["own True"], run(code, tmp_path))
+
+
+def test_the_script_of_the_page_on_trainers_runs(tmp_path):
+    """On a small model in place of SmolLM2, for two steps."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    write_small_chat_model(tmp_path / "SmolLM2-135M-Instruct", ["When does the Heron leave? The Heron leaves at 13:20."])
+    page = with_changes((ROOT / "docs" / "trainer.md").read_text(encoding="utf-8"), {
+        'eval_strategy="epoch"': 'eval_strategy="steps", eval_steps=1, max_steps=2, logging_steps=1, use_cpu=True'})
+    (script,) = [block for language, _, block in BLOCK.findall(page) if language == "python"]
+    printed = run(SHELL.format(code="python examples/conversations.py runs/ferries") + script, tmp_path)
+    losses = [re.findall(rf"'{name}': '([0-9.]+)'", "\n".join(printed)) for name in ("loss", "eval_loss")]
+    assert [len(of_name) for of_name in losses] == [2, 2], printed
+    assert (tmp_path / "runs" / "chats" / "checkpoint-2" / "model.safetensors").exists()
 
 
 def test_the_converter_of_the_page_on_fine_tuning_gives_lines_that_are_conversations(tmp_path):

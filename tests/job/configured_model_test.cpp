@@ -40,6 +40,19 @@ TEST(ConfiguredModel, IsTrainedWithTheOptimizerSharedOutAndPlannedWithMore) {
                        {"parallel.zero is 3", "trains with 1", "use 1"});
 }
 
+TEST(ConfiguredModel, WithAdaptersIsPlannedAlone) {
+  const TempFolder folder;
+  RunConfig config = run_on(folder, "", 64);
+  config.model.adapter_rank = 4;
+  const PlannableModel model = planned_model(config);
+  EXPECT_EQ(model.shape.num_layers(), 2);
+  for (const auto& run : {+[](const RunConfig& c) { (void)trained_model(c); },
+                          +[](const RunConfig& c) { (void)measured_shape(c, planned_model(c)); }})
+    expect_invalid_input([&] { run(config); },
+                         {"model.adapter_rank is 4", "PackFlow trains all weights",
+                          "slimpack.torch.pipeline", "set 0"});
+}
+
 TEST(ConfiguredModel, ThatCannotBeTrainedIsPlannedWithTheNamesOfWhatKeepsItFromThat) {
   const TempFolder folder;
   const RunConfig config = run_on(folder, R"(, "rope_scaling": {"rope_type": "dynamic"})", 64);

@@ -27,6 +27,7 @@ TEST(RunConfig, AbsentKeysHaveTheirDefaults) {
 }
 
 constexpr std::string_view kEveryKey = R"(
+adapter_rank = 16
 [data]
 prefix = "d/corpus"
 context = 1024
@@ -83,7 +84,7 @@ keep_last = 3
 TEST(RunConfig, EveryKeyIsRead) {
   const RunConfig config = parse_more(kEveryKey);
   RunConfig expected;
-  expected.model.config = "/base/m.json";
+  expected.model = {.config = "/base/m.json", .adapter_rank = 16};
   expected.data = {.prefix = "/base/d/corpus",
                    .context = Tokens(1024),
                    .long_documents = LongDocumentsKind::kTruncate,

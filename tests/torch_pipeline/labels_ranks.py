@@ -101,3 +101,22 @@ def train_on_dataset(output, prefix, stages, until):
     with Fp64Casts():
         trainer.train(until)
     return weights_of(trainer)
+
+
+def by_place(document, places):
+    """A document with extras that tell each token's place in it."""
+    return LabelledTokens(document.tokens, document.labels, extras={"place": torch.arange(places, dtype=torch.float64)})
+
+
+def place_weighted(rows):
+    """Cross-entropy that grows with the place in the document, which the document brings."""
+    return -rows.logprobs_T * rows["place"], {"place": rows["place"]}
+
+
+def train_on_extras(output, until):
+    """Trains and evaluates with a loss that takes extras of documents that are read ahead."""
+    with_places = [[by_place(d, len(d)) for d in documents] for documents in (TRAINED, EVALUATED)]
+    trainer = trainer_of(output, 2, loss=place_weighted, held_out=with_places[1])
+    trainer.steps._read_document = lambda document, begin, end: with_places[0][document][begin:end]
+    with Fp64Casts():
+        trainer.train(until)

@@ -10,6 +10,7 @@ from families import config_of, model_of
 from peft import get_peft_model
 from replicated_ranks import LAYERS, STAGES, steps_of, trained, whole
 from slimpack.torch import pipeline
+from slimpack.torch.pipeline.comparison import Fp64Casts
 from training_ranks import trainer_of
 
 LAYER_BEGIN, SEED = [0, 1, LAYERS], 3
@@ -68,3 +69,16 @@ def begin_differently():
             if "lora_A" in name:
                 parameter.normal_()
     pipeline.Engine(pipeline.Stage.from_model(model, LAYER_BEGIN, dist.get_rank() % STAGES, check=False))
+
+
+def reference(sharded):
+    """On this rank: (log-probabilities of a step's documents without the adapter, with it, with it after
+    them), and the names of what trains before and after."""
+    plan, documents = next(iter(steps_of(SEED, dist.get_world_size() // STAGES)))
+    stage = pipeline.Stage.from_model(adapted("llama", SEED), LAYER_BEGIN, dist.get_rank() % STAGES, check=False)
+    engine = pipeline.Engine(stage, shard_replicas=sharded)
+    trained = [{name for name, p in stage.named_parameters() if p.requires_grad}]
+    with Fp64Casts():
+        found = [engine.logprobs(plan, documents, adapter=adapter) for adapter in (True, False, True)]
+    trained.append({name for name, p in stage.named_parameters() if p.requires_grad})
+    return [[one.numpy() for one in of] for of in found], trained

@@ -7,12 +7,15 @@ import re
 import lora_ranks
 import numpy as np
 import pytest
+import replicated_ranks
 import torch
 from families import config_of, model_of
 from peft import PeftModel
 from ranks import Ranks, outcomes, run
 from safetensors.torch import load_file
+from slimpack.labelled import labels_of, tokens_of
 from slimpack.torch.pipeline import Checkpoints, Stage
+from slimpack.torch.pipeline.comparison import Fp64Casts
 from torch.distributed.checkpoint import FileSystemReader
 from transformers import AutoModelForCausalLM
 
@@ -182,3 +185,22 @@ def test_stages_go_on_from_what_was_written(saved):
         saved_name = "base_model.model." + name.replace(".default", "")
         tensor = state.get(saved_name, state.get(saved_name.removesuffix(".weight")))
         assert torch.equal(parameter, tensor), name
+
+
+@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
+def test_the_reference_is_the_model_without_its_adapter(sharded):
+    (_, documents), *_ = replicated_ranks.steps_of(lora_ranks.SEED, 2)
+    base = model_of(config_of("llama"), lora_ranks.SEED)
+    for (before, without, after), (trained, still) in run(4, lora_ranks.reference, sharded):
+        assert trained == still
+        for number, document in enumerate(documents):
+            tokens, labels = tokens_of(document), labels_of(document)
+            with Fp64Casts(), torch.no_grad():
+                log_TV = torch.log_softmax(base(input_ids=tokens[None], use_cache=False).logits[0], -1)
+            expected = torch.zeros(len(tokens), dtype=torch.float64)
+            for i in range(1, len(tokens)):
+                if labels[i] != -100:
+                    expected[i] = log_TV[i - 1, tokens[i]]
+            np.testing.assert_allclose(without[number], expected, rtol=BOUND, atol=BOUND)
+        assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+        assert max(np.abs(a - b).max() for a, b in zip(before, without, strict=True)) > 1e-3

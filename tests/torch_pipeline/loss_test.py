@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from slimpack.torch.losses.function import loss_of
 from slimpack.torch.pipeline import cross_entropy, loss
 from slimpack.torch.targets import Targets
 from torch.nn import functional
@@ -42,6 +43,11 @@ def head_of(stage_logits, device="cpu"):
                            model=SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text)))
 
 
+def step_loss(stage_logits, device="cpu"):
+    """A StepLoss of cross-entropy over 7."""
+    return loss.StepLoss(head_of(stage_logits, device), loss_of("token"), 7)
+
+
 def random_rows(dtype):
     torch.manual_seed(3)
     return torch.randn(9, 4, dtype=dtype), torch.tensor([3, -100, 0, 10, 5, -100, 5, 7, 1])
@@ -63,25 +69,25 @@ def test_gradients_are_those_of_autograd(monkeypatch, ending, rows, weights):
     targets, weights_T = weighted(targets_T, weights)
     weight_VD = torch.randn(11, 4, dtype=torch.float64)
     ours, theirs = (weight_VD.clone().requires_grad_() for _ in range(2))
-    found, gradient_TD = loss.loss_and_gradient(head_of(lambda x: ending(x @ ours.T)), hidden_TD,
-                                                targets, 7)
+    found, alone = (step_loss(lambda x: ending(x @ ours.T)) for _ in range(2))
+    gradient_TD = found.add(hidden_TD, targets)
     leaf_TD = hidden_TD.clone().requires_grad_()
     losses_T = functional.cross_entropy(ending(leaf_TD @ theirs.T), targets_T, ignore_index=-100,
                                         reduction="none")
     exact = (losses_T * weights_T).sum() / 7
     exact.backward()
-    torch.testing.assert_close(found, exact.detach(), rtol=1e-14, atol=0)
+    torch.testing.assert_close(found.total, exact.detach(), rtol=1e-14, atol=0)
     torch.testing.assert_close(gradient_TD, leaf_TD.grad, rtol=1e-12, atol=1e-15)
     torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-12, atol=1e-15)
-    alone = loss.loss_alone(head_of(lambda x: ending(x @ ours.T)), hidden_TD, targets, 7)
-    assert alone == found
+    alone.add_alone(hidden_TD, targets)
+    assert alone.total == found.total
 
 
 def test_logits_that_are_widened_in_pieces_have_the_gradient_of_all_at_once(monkeypatch):
     logits_TV, targets_T = torch.randn(9, 11).bfloat16(), torch.arange(9)
     at_once, in_pieces = logits_TV.clone(), logits_TV.clone()
     whole = cross_entropy.loss_and_gradient_of(at_once, targets_T, 7, at_once)
-    monkeypatch.setattr(cross_entropy, "_WIDE_AT_ONCE", 25)  # two rows
+    monkeypatch.setattr(cross_entropy, "WIDE_AT_ONCE", 25)  # two rows
     pieces = cross_entropy.loss_and_gradient_of(in_pieces, targets_T, 7, in_pieces)
     assert torch.equal(at_once, in_pieces) and not torch.equal(at_once, logits_TV)
     torch.testing.assert_close(pieces, whole, rtol=1e-6, atol=0)  # fp32 sums in another order
@@ -91,10 +97,10 @@ def test_nobody_waits_for_the_device(monkeypatch):
     # Tensors without values: an operation that asks for one fails.
     monkeypatch.setitem(loss.LOGITS_AT_ONCE, "meta", 44)
     weight = torch.empty(11, 4, device="meta", requires_grad=True)
-    stage = head_of(lambda x: x @ weight.T, "meta")
+    found = step_loss(lambda x: x @ weight.T, "meta")
     hidden_TD, targets_T = random_rows(torch.float32)
     targets, _ = weighted(targets_T, [2.0] * 9)
-    _, gradient_TD = loss.loss_and_gradient(stage, hidden_TD.to("meta"), targets, 7)
+    gradient_TD = found.add(hidden_TD.to("meta"), targets)
     assert gradient_TD.shape == hidden_TD.shape and weight.grad.shape == weight.shape
 
 

@@ -6,7 +6,9 @@ import re
 
 import pytest
 import torch
+import pipeline_worker
 from families import config_of, model_of
+from ranks import outcomes, run
 from slimpack import InvalidInput, Job, StepPlan
 from slimpack.torch.pipeline import LocalEngine, Stage
 from slimpack.torch.pipeline.local import stages_of
@@ -156,3 +158,17 @@ def test_a_release_of_torch_that_cannot_share_weights_out_is_refused(monkeypatch
     monkeypatch.delattr(FSDPModule, "set_reduce_scatter_unused_params", raising=False)
     with pytest.raises(InvalidInput, match="take torch 2.13, or leave shard_replicas out"):
         Sharded(None, None)
+
+
+@pytest.mark.parametrize(("which", "reason"), [
+    ("some", r"the optimizer has (\d+) of the stage's (\d+) parameters that are trained; give one optimizer with all"),
+    ("others", r"the optimizer has 1 parameters that are none of this stage's; make it of stage.parameters\(\)"),
+])
+def test_an_optimizer_of_other_parameters_is_refused_on_all_ranks(which, reason):
+    (_, (kind, message, _)), (_, (own_kind, own_message, _)) = outcomes(2, pipeline_worker.update_with, which)
+    assert (kind, own_kind) == ("RanksFailed", "InvalidInput")
+    assert re.match(reason, own_message) and message == f"rank 1: {own_message}"
+
+
+def test_an_optimizer_without_what_is_frozen_updates():
+    run(2, pipeline_worker.update_with, "frozen")

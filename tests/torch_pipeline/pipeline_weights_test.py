@@ -171,7 +171,3 @@ def test_weights_of_0_are_no_targets(loss):
     assert of_nothing == 0
     assert not any(p.grad.any() for stage in engine.stages for p in stage.parameters() if p.grad is not None)
 
-
-def test_another_loss_is_refused():
-    with pytest.raises(InvalidInput, match=r"""loss is 'sequence', must be "token" or "document"$"""):
-        LocalEngine([], loss="sequence")

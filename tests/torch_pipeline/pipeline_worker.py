@@ -171,3 +171,18 @@ def lose_a_message():
                 groups.receive("F")
     except Exception as error:
         return type(error).__name__, str(error), time.monotonic() - start
+
+
+def update_with(which):
+    """An update after a step, on rank 1 with an optimizer of other parameters than the stage's."""
+    plan, documents = random_case(3, stages=2, replicas=1, kind="sliced")
+    engine = engine_of("llama", 3, plan)
+    with Fp64Casts():
+        engine.step(plan, documents)
+    parameters = list(engine.stage.parameters())
+    if dist.get_rank() == 1:
+        parameters = {"some": parameters[1:], "others": [*parameters, torch.nn.Parameter(torch.ones(2))],
+                      "frozen": parameters[1:]}[which]
+        if which == "frozen":
+            next(engine.stage.parameters()).requires_grad_(False)
+    engine.update(torch.optim.AdamW(parameters), 1.0)

@@ -11,10 +11,16 @@ import families
 import pytest
 import slimpack
 import torch
+from measured_memory import (
+    AROUND_LAYERS,
+    TIME_AROUND_LAYERS,
+    documents_of,
+    measured_peaks,
+    with_fixed_times,
+)
 from slimpack import InvalidInput, _planner
-from slimpack.torch.pipeline import LocalEngine
-from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.profiling import counted_model, profile
+from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.clock import Clock
 from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.live_bytes import CountedBytes, live_bytes
@@ -51,21 +57,23 @@ def parameters_of(config):
     (GEMMA2, (0, 1, 0, 1), [8, 0]), (MIXTRAL, (0, 0, 0, 0), [0]), (DEEPSEEK, (0, 1, 1, 1), [0, 0]),
     (LLAMA, (0, 0, 0, 0), [0])], ids=lambda value: getattr(value, "model_type", None))
 def test_layers_of_the_same_shapes_and_window_are_of_one_kind(config, kind_of_layer, windows):
-    known = counted(config)
+    known = counted(Blueprint.of(config))
     assert known.kind_of_layer == kind_of_layer
     assert [kind.window for kind in known.kinds] == windows
     layers = sum(known.kinds[kind].parameters for kind in kind_of_layer)
-    assert layers + known.before + known.after - known.shared == parameters_of(config)
+    edges = known.edges
+    assert layers + edges.before + edges.after - edges.shared == parameters_of(config)
+    assert known.is_whole
 
 
 def test_a_tied_embedding_is_needed_at_both_ends():
-    known = counted(GEMMA2)
-    assert (known.before, known.after, known.shared) == (61 * 16, 61 * 16 + 16, 61 * 16)
+    known = counted(Blueprint.of(GEMMA2))
+    assert known.edges == (61 * 16, 61 * 16 + 16, 61 * 16)
 
 
 def test_a_token_is_multiplied_with_the_experts_that_it_is_sent_to():
     # q and output 16 · 16, k and v 16 · 8, the router 16 · 8, three maps of 16 · 24 in two experts.
-    assert counted(MIXTRAL).kinds[0].weights == 2 * 256 + 2 * 128 + 128 + 2 * 3 * 384
+    assert counted(Blueprint.of(MIXTRAL)).kinds[0].weights == 2 * 256 + 2 * 128 + 128 + 2 * 3 * 384
 
 
 class CurrentDevice:
@@ -87,7 +95,7 @@ class CurrentDevice:
     # Experts have a width of 24, and the shared one, too; a matrix of 1 · 6 corrects their scores.
     ("ernie4_5_moe", dict(moe_layer_start_index=0), 2 * 1024 + 2 * 512 + 192 + 3 * 3 * 768 + 6)])
 def test_experts_are_counted_under_every_name(family, settings, expected):
-    assert counted(families.config_of(family, **settings)).kinds[-1].weights == expected
+    assert counted(Blueprint.of(families.config_of(family, **settings))).kinds[-1].weights == expected
 
 
 def test_on_a_gpu_events_in_its_queue_say_what_a_pass_takes(monkeypatch):
@@ -132,7 +140,7 @@ def test_live_bytes_of_a_gpu_are_those_of_the_device_that_was_named(monkeypatch)
 
 
 def lone(config, layer=0):
-    return LoneLayer(config, layer, torch.float32, CPU, Clock(CPU))
+    return LoneLayer(Blueprint.of(config), layer, torch.float32, CPU, Clock(CPU))
 
 
 @pytest.mark.parametrize(("config", "layer", "elements"), [
@@ -141,7 +149,7 @@ def lone(config, layer=0):
     (DEEPSEEK, 0, 8 + 4)],  # the latent, and the part of keys that heads share
     ids=["llama", "gemma2 window", "gemma2", "deepseek_v3"])
 def test_keys_and_values_have_the_bytes_that_the_cache_is_given(config, layer, elements):
-    window = counted(config).kinds[layer].window
+    window = counted(Blueprint.of(config)).kinds[layer].window
     assert lone(config, layer).key_value_bytes(window) == 4 * elements
 
 
@@ -231,37 +239,18 @@ def test_a_model_that_only_its_profile_knows_is_planned(tmp_path):
     assert step.stages == 2
 
 
-AROUND_LAYERS = ("stage", "embedding_forward", "embedding_backward", "head_backward")
-TIME_AROUND_LAYERS = {"per_pack": 1e4, "per_token": 1e3}
-
-
-def with_fixed_times(costs, pack):
-    """Passes of all layers take this, so that plans depend on measured bytes alone."""
-    for key, value in costs.items():
-        if key in ("forward", "backward"):
-            costs[key] = pack
-        elif key in AROUND_LAYERS:
-            costs[key] = TIME_AROUND_LAYERS
-        elif isinstance(value, dict) and key != "model":
-            with_fixed_times(value, pack)
-        elif key == "layers":
-            for layer in value:
-                with_fixed_times(layer, pack)
+def llama():
+    return AutoModelForCausalLM.from_config(LLAMA)
 
 
 @pytest.mark.parametrize("recompute", ["full", "nothing", "elementwise"])
 def test_a_stage_holds_what_was_predicted(cost, recompute, tmp_path):
-    costs = json.loads(cost.read_text())
-    with_fixed_times(costs, {"per_pack": 1e5, "per_slice": 1e4, "per_token": 1e4, "per_pair": 10.0,
-                             "per_prefix_token": 100.0})
-    costs["optimizer_per_parameter"] = 1.0
-    fixed = tmp_path / "cost.json"
-    fixed.write_text(json.dumps(costs))
+    fixed = with_fixed_times(cost, tmp_path / "cost.json")
     # Short slices with a prefix that run forward again take less than predicted at this width: seen
     # up to 1.154 (docs/autograd.md). Whole sequences: up to 1.03.
     for planner, most in ("slimpack", 1.16 if recompute == "full" else 1.1), ("packed", 1.1):
         step = job_of(fixed, memory_cap="none", recompute=recompute, planner=planner).plan(LENGTHS)
-        for predicted, measured in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
+        for predicted, measured in zip(step.peak_activation_bytes, measured_peaks(llama, step),
                                        strict=True):
             assert 0.9 <= predicted / measured <= most
 
@@ -290,48 +279,12 @@ def test_a_cap_between_whole_graphs_and_none_is_met_without_elementwise_results(
     step = job_of(known, memory_cap=need * 95 // 100).plan(LENGTHS)
     assert set(step.recompute) == {"elementwise"}
     assert max(step.peak_activation_bytes) <= need * 95 // 100
-    for predicted, held in zip(step.peak_activation_bytes, measured_peaks(LLAMA, step),
+    for predicted, held in zip(step.peak_activation_bytes, measured_peaks(llama, step),
                                strict=True):
         assert 0.9 <= predicted / held <= 1.1
     plain = config_of("llama", hidden_size=64, intermediate_size=128)  # stages change theirs
     model = AutoModelForCausalLM.from_config(plain).double()
     assert_step_equals_plain_training(model, step, documents_of(LENGTHS))
-
-
-def documents_of(lengths):
-    return [torch.randint(0, 61, (length,)) for length in lengths]
-
-
-def measured_peaks(config, step):
-    """By stage the most bytes that its actions have held."""
-    documents = documents_of(step.lengths)
-    torch.manual_seed(0)
-    engine = LocalEngine(stages_of(lambda: AutoModelForCausalLM.from_config(config),
-                                   step.layer_begin))
-    for parameter in (parameter for stage in engine.stages for parameter in stage.parameters()):
-        parameter.grad = torch.zeros_like(parameter)
-    with CountedBytes() as meter:
-        steps = engine._begin(step, documents, None)
-        peaks = [_watch(of_stage, meter) for of_stage in steps[0]]
-        engine._run(steps)
-    return [of_stage[-1] for of_stage in peaks]
-
-
-def _watch(stage_step, meter):
-    """A list to which the peak of a stage's bytes, as its actions have run, is added."""
-    peaks, run, held = [0], stage_step.run, 0
-
-    def watched(passes, number, received):
-        nonlocal held
-        meter.restart()
-        before = meter.now
-        sent = run(passes, number, received)
-        peaks.append(max(peaks[-1], held + meter.peak - before))
-        held += meter.now - before - (0 if sent is None else sent.nbytes)
-        return sent
-
-    stage_step.run = watched
-    return peaks
 
 
 def test_another_model_is_refused_by_the_field_that_differs(cost):
@@ -358,7 +311,7 @@ def test_bad_arguments_are_refused(tmp_path, settings, reason):
 
 def test_models_with_several_windows_are_refused():
     config = config_of("gemma2", head_dim=4, sliding_window=8)
-    kinds = counted(config).kinds
+    kinds = counted(Blueprint.of(config)).kinds
     other = dataclasses.replace(kinds[0], window=16)
     with pytest.raises(InvalidInput, match="windows of 8 and 16"):
         counted_model._require_one_window([kinds[0], other])

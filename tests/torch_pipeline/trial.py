@@ -33,12 +33,12 @@ def random_case(seed, layers=4, **settings):
     return random_plan([len(d) for d in documents], layer_begin, rng, **chosen), documents
 
 
-def run_locally(model, plan, documents, **options):
+def run_locally(model, plan, documents, step=None, **options):
     """(the engine, (loss, load-balancing loss)) of a step on copies of a model, which stays as it
-    is."""
+    is. step: more arguments of the engine's step; options: of the engine."""
     engine = LocalEngine(stages_of(lambda: copy.deepcopy(model), plan.layer_begin), **options)
     with Fp64Casts():
-        return engine, engine.step(plan, documents)
+        return engine, engine.step(plan, documents, **(step or {}))
 
 
 def tensors_of(arrays):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from slimpack import InvalidInput
-from slimpack.labelled import IGNORED, labels_of, weights_of
+from slimpack.labelled import IGNORED, extras_of, labels_of, weights_of
 
 MOST = torch.finfo(torch.float32).max  # a weight; sums of such stay finite in fp64
 
@@ -16,22 +16,26 @@ class Targets:
     """Next-token targets of a document or of slices.
 
     labels_T: by token the label of the next one; -100 = that is no target. weights_T: by token the
-    next one's weight (fp64); None = 1 each.
+    next one's weight (fp64); None = 1 each. extras: by name likewise what else a loss takes of the
+    next one, [T, …].
     """
 
     labels_T: torch.Tensor
     weights_T: torch.Tensor | None = None
+    extras: dict[str, torch.Tensor] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def joined(cls, parts):
         """The targets of slices, one behind the other."""
         labels_T = torch.cat([part.labels_T for part in parts])
+        extras = {name: torch.cat([part.extras[name] for part in parts]) for name in parts[0].extras}
         if all(part.weights_T is None for part in parts):
-            return cls(labels_T)
-        return cls(labels_T, torch.cat([part._weights() for part in parts]))
+            return cls(labels_T, extras=extras)
+        return cls(labels_T, torch.cat([part.weights() for part in parts]), extras)
 
     def __getitem__(self, part):
-        return Targets(self.labels_T[part], None if self.weights_T is None else self.weights_T[part])
+        return Targets(self.labels_T[part], None if self.weights_T is None else self.weights_T[part],
+                       {name: of_token[part] for name, of_token in self.extras.items()})
 
     @property
     def weight(self):
@@ -43,12 +47,18 @@ class Targets:
     def of_weight_1(self):
         """Targets whose weights are scaled so that they add up to 1, where there are any."""
         weight = self.weight
-        return Targets(self.labels_T, self._weights() / weight) if weight else self
+        return dataclasses.replace(self, weights_T=self.weights() / weight) if weight else self
 
-    def _weights(self):
+    def weights(self):
+        """weights_T, also where all are 1."""
         if self.weights_T is None:
             return torch.ones(len(self.labels_T), dtype=torch.float64, device=self.labels_T.device)
         return self.weights_T
+
+    def weights_by_token(self):
+        """The weight of each token itself as a target, fp64; 0 = it is none."""
+        counted_T = torch.where(self.labels_T != IGNORED, self.weights(), 0.0)
+        return counted_T.roll(1)  # nothing follows the last token
 
 
 def targets_of(document):
@@ -65,9 +75,10 @@ def targets_of(document):
 def weighted_targets_of(document):
     """The Targets of a document that targets_of takes."""
     labels_T, weights = targets_of(document), weights_of(document)
+    extras = {name: of_token.roll(-1, 0) for name, of_token in extras_of(document).items()}
     if weights is None or (weights[1:][labels_T[:-1] != IGNORED] == 1).all():
-        return Targets(labels_T)
-    return Targets(labels_T, torch.cat([weights[1:], weights.new_zeros(1)]).double())
+        return Targets(labels_T, extras=extras)
+    return Targets(labels_T, torch.cat([weights[1:], weights.new_zeros(1)]).double(), extras)
 
 
 def count_of(targets):

@@ -47,6 +47,18 @@ class Adapter:
         """By name those of a model or of a stage's share of it."""
         return {name: p for name, p in model.named_parameters() if self.owns(name)}
 
+    @contextlib.contextmanager
+    def disabled(self, model):
+        """Within it a model, or a stage's share of one, computes as if it had no adapter."""
+        modules = [module for name, module in model.named_modules() if name in self.ranks]
+        for module in modules:
+            module.enable_adapters(False)
+        try:
+            yield
+        finally:
+            for module in modules:
+                module.enable_adapters(True)  # which lets the adapter train again, too
+
     def __str__(self):
         ranks = sorted(set(self.ranks.values()))
         parts = sorted({_in_layer(name).rpartition(".")[2] for name in self.ranks})

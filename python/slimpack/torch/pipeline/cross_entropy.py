@@ -8,7 +8,12 @@ import torch
 from torch.nn import functional
 
 # Logits that are widened at once. A processor takes a block of rows as a whole (loss.py).
-_WIDE_AT_ONCE = 1 << 26
+WIDE_AT_ONCE = 1 << 26
+
+
+def widened(logits_TV):
+    """The logits in fp32, or in fp64 as they are."""
+    return logits_TV if logits_TV.dtype == torch.float64 else logits_TV.float()
 
 
 def loss_and_gradient_of(logits_TV, targets_T, divisor, gradient_TV, weights_T=None):
@@ -24,7 +29,7 @@ def loss_and_gradient_of(logits_TV, targets_T, divisor, gradient_TV, weights_T=N
             weights_T = torch.ones(len(logits_TV), dtype=torch.float64, device=logits_TV.device)
         losses_T = run(logits_TV, targets_T, (weights_T / divisor).float(), gradient_TV)
         return losses_T.sum(dtype=torch.float64)
-    rows = max(1, _WIDE_AT_ONCE // logits_TV.shape[1])
+    rows = max(1, WIDE_AT_ONCE // logits_TV.shape[1])
     pieces = [slice(i, i + rows) for i in range(0, len(logits_TV), rows)]
     return sum(_by_autograd(logits_TV[piece], targets_T[piece], divisor,
                             None if gradient_TV is None else gradient_TV[piece],
@@ -33,9 +38,8 @@ def loss_and_gradient_of(logits_TV, targets_T, divisor, gradient_TV, weights_T=N
 
 
 def _by_autograd(logits_TV, targets_T, divisor, gradient_TV, weights_T):
-    wide_TV = logits_TV if logits_TV.dtype == torch.float64 else logits_TV.float()
     with torch.set_grad_enabled(gradient_TV is not None):
-        wide_TV = wide_TV.detach().requires_grad_(gradient_TV is not None)
+        wide_TV = widened(logits_TV).detach().requires_grad_(gradient_TV is not None)
         if weights_T is None:
             loss = functional.cross_entropy(wide_TV, targets_T, reduction="sum") / divisor
         else:

@@ -1,24 +1,36 @@
 """One rank of a pipeline of processes: runs a planned step."""
 
+import contextlib
 import dataclasses
 import hashlib
 import math
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
 from slimpack import InvalidInput
+from slimpack.torch.losses.function import loss_of
+from slimpack.torch.losses.objectives import value_of
+from slimpack.torch.losses.tokens import SUM, TOKEN
 from slimpack.torch.pipeline.adapter_files import join_shares
 from slimpack.torch.pipeline.adapters import require_equal_replicas
-from slimpack.torch.pipeline.documents import TOKEN, Documents, require_loss
+from slimpack.torch.pipeline.documents import Documents, Given
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.failure import Diverged, FailureWatch
-from slimpack.torch.pipeline.forward_only import StageEvaluation
-from slimpack.torch.pipeline.gradients import added_to_others, local, squared_norm, unusable
+from slimpack.torch.pipeline.forward_only import StageEvaluation, StageLogprobs
+from slimpack.torch.pipeline.gradients import (
+    added_to_others,
+    local,
+    require_all_trained,
+    squared_norm,
+    unusable,
+)
 from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.instructions import phases_of
+from slimpack.torch.pipeline.loss import StepLoss, sums_by_name
 from slimpack.torch.pipeline.packs import BACKWARD, COMPUTE, RECEIVE, stage_plan
 from slimpack.torch.pipeline.replication import replication_of
 from slimpack.torch.pipeline.saving import write_adapter_shard, write_index, write_shard
@@ -39,14 +51,16 @@ class StepResult:
     """loss: mean over the targets of the whole step, the same on all ranks; 0 without any.
     balance_loss: of experts, weighted by its coefficient; 0 = the model has none. targets: how many
     there are. weight: what the loss was divided by, which joins the means of several steps: the sum
-    of the targets' weights, or the number of sequences with a target. peak_bytes: the most that this
-    rank's stores kept for later passes, in bytes."""
+    of the targets' weights, or the number of sequences with a target; 1 where the loss is a sum.
+    peak_bytes: the most that this rank's stores kept for later passes, in bytes. metrics: of a loss
+    that has some, by name, each a mean (or a sum) as the loss is, the same on all ranks."""
 
     loss: float
     balance_loss: float
     targets: int
     weight: float
     peak_bytes: int
+    metrics: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 class Engine:
@@ -59,15 +73,16 @@ class Engine:
     def __init__(self, stage, *, loss=TOKEN, load_balancing=MICROPACK, shard_replicas=False):
         """loss: what the loss of a step or an evaluation is the mean of: "token" = all targets,
             each by its weight; "document" = all sequences that have a target, of which each one's
-            loss is the mean over its targets. A document that is split is several sequences.
+            loss is the mean over its targets. A document that is split is several sequences. Or
+            another loss than cross-entropy: one of slimpack.torch.losses, or a function of Rows,
+            which is called on the last stage with a block of targets after the other.
         load_balancing: over which rows experts are balanced, "micropack" or "step" (experts.py).
         shard_replicas: whether replicas share weights and optimizer states out (replication.py).
             Then the stage's parameters are other ones from here on, so make the optimizer
             afterwards.
         """
-        require_loss(loss)
         require_mode(load_balancing)
-        self.stage, self._loss, self._load_balancing = stage, loss, load_balancing
+        self.stage, self._loss, self._load_balancing = stage, loss_of(loss), load_balancing
         self.groups = Groups(stage.place, bool(stage.division.tied))
         self.watch = FailureWatch(self.groups)
         with self.watch:
@@ -76,7 +91,7 @@ class Engine:
         self._recorder = self._last = None
         self._targets = 0  # of the steps since the last update
 
-    def step(self, plan, documents, labels=None):
+    def step(self, plan, documents, labels=None, extras=None):
         """Runs one step. Adds its gradients to those of the stage's parameters, summed over
         replicas.
 
@@ -85,15 +100,18 @@ class Engine:
             suffice, and stages between the first and the last need none.
         labels: likewise, for each token itself as a target; -100 is none. By default those of the
             documents. Token ids are their own labels. Weights are those of the documents.
+        extras: what the loss takes of every token as a target: by name, and then by sequence, an
+            array or tensor [tokens, …], beside the extras of LabelledTokens.
 
-        Raises InvalidInput where the plan or the documents do not fit.
+        Raises InvalidInput where the plan, the documents or what the loss returns do not fit.
         """
         with self.watch, added_to_others(self.stage.parameters()):
-            self._last = self._run(plan, documents, labels)
+            begun = self._begin(plan, Given(documents, labels, extras), self._loss)
+            self._last = self._run(plan, *begun, self._loss)
         self._targets += self._last.targets
         return self._last
 
-    def evaluate(self, plan, documents, labels=None):
+    def evaluate(self, plan, documents, labels=None, extras=None):
         """The loss of a plan's documents: a StepResult without a load-balancing loss. Runs forward
         passes alone.
 
@@ -101,7 +119,48 @@ class Engine:
         freed with a sequence's last slice. Takes and raises what `step` does.
         """
         with self.watch:
-            return self._run_forward(plan, documents, labels)
+            of_stage, own, totals = self._begin(plan, Given(documents, labels, extras), self._loss)
+            loss = StepLoss(self.stage, self._loss, totals.divisor or 1.0)
+            step = self._run_forward(StageEvaluation(self.stage, of_stage, own.tokens, own.targets, loss))
+            self.groups.sum(loss.total, "all")
+            return StepResult(loss.total.item(), 0.0, totals.targets, totals.divisor, step.meter.peak,
+                              self._metrics(loss))
+
+    def logprobs(self, plan, documents, labels=None, *, adapter=True):
+        """By sequence of the plan, on all replicas, the log-probability of every token after those before
+        it: a list of tensors [tokens], fp32 or wider, in the host's memory of every rank. 0 for tokens
+        that are no targets, such as a sequence's first one.
+
+        adapter: whether those of the model as it is; else those of the model without its adapter, the
+            reference that it began with.
+
+        Runs forward passes alone and leaves everything else as it is. Takes and raises what `step` does.
+        """
+        with self.watch:
+            if not adapter and self.stage.adapter is None:
+                raise InvalidInput("the model has no adapter, so it is its own reference; leave adapter=False out")
+            begun = self._begin(plan, Given(documents, labels), _TOKENS)
+            with contextlib.nullcontext() if adapter else self.stage.adapter.disabled(self.stage.model):
+                return [logprobs_T for logprobs_T, _ in self._logprobs(begun)]
+
+    def step_on_logprobs(self, plan, documents, objective, labels=None):
+        """Runs a step whose loss is no sum over tokens: a function of the log-probabilities of all the
+        step's documents. Costs another forward pass, by which these become known.
+
+        objective: takes (logprobs, weights), each a list by sequence of the plan, on all replicas, as
+            slimpack.torch.losses.dpo does. It is called on every rank with the same numbers, and has to
+            be the same on all. Returns the loss, or (loss, {metric: number}).
+
+        The result's `weight` is 1. Takes and raises what `step` does otherwise.
+        """
+        with self.watch, added_to_others(self.stage.parameters()):
+            of_stage, own, totals = begun = self._begin(plan, Given(documents, labels), _TOKENS)
+            value = value_of(objective, *zip(*self._logprobs(begun), strict=True))
+            own.weigh(value.coefficients)
+            result = self._run(plan, of_stage, own, totals._replace(divisor=1.0), _TOKENS)
+            self._last = dataclasses.replace(result, loss=value.loss, metrics=value.metrics)
+        self._targets += self._last.targets
+        return self._last
 
     def clip_grad_norm(self, max_norm):
         """Scales all gradients where the norm of the whole model's is above max_norm. Returns the
@@ -122,8 +181,11 @@ class Engine:
 
         Steps without a target have nothing to learn from: a warning says so, parameters stay as they
         are, and the norm is 0. Raises RunFailed on all ranks, before parameters change, where the
-        norm is not finite, and afterwards where updated parameters are not.
+        norm is not finite, and afterwards where updated parameters are not. Raises InvalidInput for an
+        optimizer that lacks some of the stage's parameters that are trained, or has others.
         """
+        with self.watch:
+            require_all_trained(self.stage, optimizer)
         targets, self._targets = self._targets, 0
         if targets == 0:
             optimizer.zero_grad()
@@ -174,22 +236,23 @@ class Engine:
                 join(self.stage, folder, [of_rank for of_rank in shards if of_rank])
             self.groups.gather_objects(None)  # nobody goes on before the folder is complete
 
-    def _begin(self, plan, documents, labels):
-        """(this rank's StagePlan, its Documents, (targets of the whole step, their weight))"""
+    def _begin(self, plan, given, loss):
+        """(this rank's StagePlan, its Documents, the step's _Totals)"""
         self._require_matching(plan)
         replica = self.groups.replica
         of_stage = stage_plan(plan, replica, self.stage.place.index)
         at_an_end = self.stage.place.is_first or self.stage.place.is_last
         sequences = plan.replicas[replica].sequences if at_an_end else ()
-        own = Documents(plan, sequences, documents, labels, self.stage, self._loss)
-        return of_stage, own, self._agree(plan, own)
+        own = Documents(plan, sequences, given, self.stage, loss.mean)
+        targets, weight = self._agree(plan, own)
+        return of_stage, own, _Totals(targets, 1.0 if loss.mean == SUM else weight)
 
-    def _run(self, plan, documents, labels):
+    def _run(self, plan, of_stage, own, totals, loss):
         place, groups = self.stage.place, self.groups
-        of_stage, own, (targets, weight) = self._begin(plan, documents, labels)
         self._replication.begin(plan)
         balance = balance_of(self.stage, self._load_balancing, plan)
-        step = StageStep(self.stage, of_stage, own.tokens, own.targets, weight or 1.0, balance)
+        loss = StepLoss(self.stage, loss, totals.divisor or 1.0)
+        step = StageStep(self.stage, of_stage, own.tokens, own.targets, loss, balance)
         recorder = self._recorder = Recorder(self.stage.device)
         phases = phases_of(of_stage, place, forwards_first=step.counts_routes)
         last_backward = max((i.number for i in phases[-1] if i.passes == BACKWARD), default=None)
@@ -206,14 +269,14 @@ class Engine:
         assert step.meter.now == 0, "backward passes use everything that was kept"
         with recorder.span(REDUCE):
             self._replication.reduce()
-        losses = torch.stack([step.loss, step.balance_loss])
+        losses = torch.stack([loss.total, step.balance_loss])
         groups.sum(losses, "all")
-        loss, balance_loss = losses.tolist()
-        return StepResult(loss, balance_loss, targets, weight, step.meter.peak)
+        total, balance_loss = losses.tolist()
+        return StepResult(total, balance_loss, totals.targets, totals.divisor, step.meter.peak,
+                          self._metrics(loss))
 
-    def _run_forward(self, plan, documents, labels):
-        of_stage, own, (targets, weight) = self._begin(plan, documents, labels)
-        step = StageEvaluation(self.stage, of_stage, own.tokens, own.targets, weight or 1.0)
+    def _run_forward(self, step):
+        """Runs a StageEvaluation and returns it."""
         rank = _Rank(step, self.groups, Recorder(self.stage.device))
         instructions, = phases_of(step.plan, self.stage.place)
         with self._replication.gathered():
@@ -221,8 +284,25 @@ class Engine:
                 rank.run(i)
         self.groups.finish_sending()
         assert step.meter.now == 0, "the last slices use everything that was kept"
-        self.groups.sum(step.loss, "all")
-        return StepResult(step.loss.item(), 0.0, targets, weight, step.meter.peak)
+        return step
+
+    def _logprobs(self, begun):
+        """By sequence of the step (log-probabilities, weights) of its tokens as targets."""
+        of_stage, own, _ = begun
+        step = self._run_forward(StageLogprobs(self.stage, of_stage, own.tokens, own.targets, None))
+        mine = {}
+        if self.stage.place.is_last:
+            mine = {sequence: (logprobs_T.roll(1), own.targets[sequence].weights_by_token())
+                    for sequence, logprobs_T in step.logprobs.items()}
+        found = {sequence: of for rank in self.groups.gather_objects(mine) for sequence, of in rank.items()}
+        return [found[sequence] for sequence in range(len(found))]
+
+    def _metrics(self, loss):
+        """The metrics of a StepLoss over all ranks."""
+        if loss.is_plain_cross_entropy:
+            return {}
+        mine = {name: value.item() for name, value in loss.metrics.items()}
+        return sums_by_name(self.groups.gather_objects(mine))
 
     def _agree(self, plan, own):
         """(targets of the step, their weight); refuses plans that differ between ranks, on all of
@@ -250,6 +330,16 @@ class Engine:
             raise InvalidInput(
                 f"the plan has {len(plan.replicas)} replicas, {dist.get_world_size()} ranks of "
                 f"{place.stages} stages are {self.groups.replicas}; start pp · dp ranks")
+
+
+_TOKENS = loss_of(TOKEN)  # the sum of cross-entropy that a step on log-probabilities comes to
+
+
+class _Totals(NamedTuple):
+    """targets: of the whole step. divisor: of its loss; 0 without targets."""
+
+    targets: int
+    divisor: float
 
 
 class _Rank:

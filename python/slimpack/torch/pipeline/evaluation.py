@@ -1,10 +1,11 @@
 """The loss of held-out documents, as `slimpack train` evaluates it (docs/metrics.md)."""
 
-import json
+import collections
 import time
 
 from slimpack import InvalidInput, _planner
 from slimpack.lengths import as_lengths
+from slimpack.torch.pipeline.metrics import evaluation_figures
 from slimpack.torch.pipeline.steps import Drawn, documents_of
 
 
@@ -33,23 +34,26 @@ class HeldOut:
             self._plans = [steps.plan(batch.lengths) for batch in self._batches]
 
     def evaluate(self, engine, before_batch):
-        """(loss, nanoseconds) of an evaluation. Raises InvalidInput where no document has a target.
+        """(loss, metrics of the loss, nanoseconds) of an evaluation. Raises InvalidInput where no document has a target.
         REQUIRES: plan."""
-        start, loss, weight = time.monotonic_ns(), 0.0, 0.0
+        start, loss, weight, metrics = time.monotonic_ns(), 0.0, 0.0, collections.defaultdict(float)
         for plan, batch in zip(self._plans, self._batches, strict=True):
             before_batch()
             with engine.watch:
                 documents = documents_of(batch, plan, engine, self._read)
             result = engine.evaluate(plan, documents)
             loss, weight = loss + result.loss * result.weight, weight + result.weight
+            for name, value in result.metrics.items():
+                metrics[name] += value * result.weight
         if weight == 0:
             raise InvalidInput(f"{self} has no target, so there is no loss; give other documents")
-        return loss / weight, time.monotonic_ns() - start
+        means = {name: value / weight for name, value in metrics.items()}
+        return loss / weight, means, time.monotonic_ns() - start
 
-    def figures(self, step, loss, nanoseconds):
+    def figures(self, step, loss, metrics, nanoseconds):
         """The figures of an evaluation's line in metrics.jsonl. step: steps done before it."""
-        return json.loads(_planner.evaluation_figures(step, loss, **self._counts, nanoseconds=nanoseconds,
-                                                      name=self.name or ""))
+        return evaluation_figures(step, loss, metrics, **self._counts, nanoseconds=nanoseconds,
+                                  name=self.name or "")
 
     def __str__(self):
         return "held_out" if self.name is None else f"held_out[{self.name!r}]"

@@ -6,6 +6,8 @@ import contextlib
 import torch
 from torch.distributed.tensor import DTensor
 
+from slimpack import InvalidInput
+
 
 def local(tensor):
     """The part of a tensor that this rank holds: a share where replicas share it out, else all."""
@@ -36,6 +38,22 @@ def summed(parameters, groups, name):
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
         groups.sum(local(parameter.grad), name)
+
+
+def require_all_trained(stage, optimizer):
+    """Raises InvalidInput for an optimizer that lacks parameters of the stage, or has others: these gradients
+    would stay and add up, or the step would change nothing."""
+    given = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    trained = {parameter for parameter in stage.parameters() if parameter.requires_grad}
+    if missing := trained - given:
+        raise InvalidInput(
+            f"the optimizer has {len(trained) - len(missing)} of the stage's {len(trained)} parameters that are "
+            "trained; give one optimizer with all of them, made after the engine, and freeze what is not to "
+            "be trained (requires_grad_(False))")
+    if others := given - set(stage.parameters()):
+        raise InvalidInput(
+            f"the optimizer has {len(others)} parameters that are none of this stage's; make it of "
+            "stage.parameters()")
 
 
 def unusable(tensors):

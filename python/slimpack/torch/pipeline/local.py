@@ -3,10 +3,13 @@ plan without launching anything. It runs the same code as an Engine."""
 
 import collections
 
-from slimpack.torch.pipeline.documents import TOKEN, Documents, require_loss
+from slimpack.torch.losses.function import loss_of
+from slimpack.torch.losses.tokens import SUM, TOKEN
+from slimpack.torch.pipeline.documents import Documents, Given
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.gradients import added_to_others
 from slimpack.torch.pipeline.instructions import phases_of
+from slimpack.torch.pipeline.loss import StepLoss, sums_by_name
 from slimpack.torch.pipeline.packs import COMPUTE, SEND, stage_plan
 from slimpack.torch.pipeline.stage import Stage
 from slimpack.torch.pipeline.stage_step import StageStep
@@ -17,15 +20,15 @@ class LocalEngine:
     gradients are sums over replicas as they come. loss, load_balancing: as of Engine."""
 
     def __init__(self, stages, *, loss=TOKEN, load_balancing=MICROPACK):
-        require_loss(loss)
         require_mode(load_balancing)
-        self.stages, self._loss, self._load_balancing = stages, loss, load_balancing
+        self.stages, self._loss, self._load_balancing = stages, loss_of(loss), load_balancing
         self.peak_bytes = []  # by rank of the last step: most bytes that its stores kept
+        self.metrics = {}  # of the last step, by name
 
-    def step(self, plan, documents, labels=None):
+    def step(self, plan, documents, labels=None, extras=None):
         """Runs a step; gradients are added to those of the stages' parameters. Returns (loss,
-        load-balancing loss)."""
-        steps = self._begin(plan, documents, labels)
+        load-balancing loss). Takes and raises what Engine.step does."""
+        steps = self._begin(plan, Given(documents, labels, extras))
         parameters = [parameter for stage in self.stages for parameter in stage.parameters()]
         with added_to_others(parameters):
             self._run(steps)
@@ -34,16 +37,19 @@ class LocalEngine:
         kept = [step.meter.now for step in every]
         assert not any(kept), "backward passes use everything that was kept"
         self.peak_bytes = [step.meter.peak for step in every]
-        return (sum(step.loss.item() for step in every),
+        self.metrics = sums_by_name(step.loss.metrics for step in every)
+        return (sum(step.loss.total.item() for step in every),
                 sum(step.balance_loss.item() for step in every))
 
-    def _begin(self, plan, documents, labels):
+    def _begin(self, plan, given):
         """[replica][stage]: StageSteps."""
-        replicas = [Documents(plan, replica.sequences, documents, labels, self.stages[0], self._loss)
+        replicas = [Documents(plan, replica.sequences, given, self.stages[0], self._loss.mean)
                     for replica in plan.replicas]
-        divisor = sum(replica.weight for replica in replicas) or 1.0
-        return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens,
-                           own.targets, divisor, balance_of(stage, self._load_balancing, plan))
+        weight = sum(replica.weight for replica in replicas)
+        divisor = 1.0 if self._loss.mean == SUM else weight or 1.0
+        return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens, own.targets,
+                           StepLoss(stage, self._loss, divisor),
+                           balance_of(stage, self._load_balancing, plan))
                  for stage in self.stages] for number, own in enumerate(replicas)]
 
     def _run(self, steps):

@@ -1,6 +1,7 @@
 """metrics.jsonl and the files of the last step of a run, as `slimpack train` writes them (docs/metrics.md)."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -26,11 +27,22 @@ class MetricsFile:
 
 def figures_of(number, planned, result, norm, learning_rate, measured):
     """The figures of a step's line in metrics.jsonl. measured: the step's Timeline."""
-    return planned.plan.step_figures(
+    figures = planned.plan.step_figures(
         measured, number, planned.drawn.documents, planned.drawn.begins, loss=result.loss,
         gradient_norm=norm, learning_rate=learning_rate, targets=result.targets,
         left_out=planned.left_out, reading_ns=planned.reading_ns, planning_ns=planned.planning_ns,
         planning_wait_ns=planned.waited_ns)
+    return {**figures, **_named("loss", result.metrics)}
+
+
+def evaluation_figures(step, loss, metrics, **of_set):
+    """The figures of an evaluation's line. metrics: of the loss, by name."""
+    figures = json.loads(_planner.evaluation_figures(step, loss, **of_set))
+    return {**figures, **_named("evaluation_loss", metrics)}
+
+
+def _named(loss, metrics):
+    return {f"{loss}_{name}": value for name, value in metrics.items() if math.isfinite(value)}
 
 
 class Place(NamedTuple):

@@ -7,7 +7,6 @@ import torch
 
 from slimpack.torch.pipeline.experts import STEP
 from slimpack.torch.pipeline.inputs import StageInputs
-from slimpack.torch.pipeline.loss import loss_and_gradient
 from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
 from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
@@ -19,17 +18,15 @@ class StageStep:
 
     tokens, targets: by sequence of the replica; the first stage needs the tokens, on its device, the
         last one the Targets, in the host's memory.
-    divisor: the weight of all targets of the whole step, on all replicas.
+    loss: a StepLoss, to which the last stage adds.
     balance: the load-balancing loss of experts, or None.
-    loss: so far, on the last stage: fp64, on the device.
     """
 
-    def __init__(self, stage, stage_plan, tokens, targets, divisor, balance=None):
+    def __init__(self, stage, stage_plan, tokens, targets, loss, balance=None):
         self.stage, self.plan = stage, stage_plan
-        self.tokens, self.targets, self.divisor = tokens, targets, divisor
+        self.tokens, self.targets, self.loss = tokens, targets, loss
         self.balance = balance
         self.meter = Meter()
-        self.loss = torch.zeros((), dtype=torch.float64, device=stage.device)
         self._inputs = StageInputs(self.meter)
         self._key_values = KeyValues(stage_plan, stage.division.attention.windows, self.meter)
         self._kept_forwards = set(stage_plan.kept.values())
@@ -70,9 +67,7 @@ class StageStep:
                 rows = self._inputs.take(pack).requires_grad_()
             hidden_TD = self.stage(self._work(pack, forward=False), rows)
         if self.stage.place.is_last:
-            targets = self._targets_of(pack)
-            loss, grad_TD = loss_and_gradient(self.stage, hidden_TD, targets, self.divisor)
-            self.loss += loss
+            grad_TD = self.loss.add(hidden_TD, self._targets_of(pack))
         roots = [(hidden_TD, grad_TD)]
         if self.balance is not None and (root := self.balance.root(logits)) is not None:
             roots.append((root, None))
@@ -84,7 +79,7 @@ class StageStep:
 
     @property
     def balance_loss(self):
-        return torch.zeros_like(self.loss) if self.balance is None else self.balance.loss
+        return torch.zeros_like(self.loss.total) if self.balance is None else self.balance.loss
 
     def run(self, passes, number, received):
         return (self.forward if passes == FORWARD else self.backward)(number, received)

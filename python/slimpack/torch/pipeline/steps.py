@@ -151,8 +151,8 @@ class PlannedSteps:
     job: a slimpack.Job with this run's stages and replicas; only the first rank's is used. Every
         step is planned for the layers that the engine's stages hold.
     sampler: a StepSampler, the same on all ranks.
-    read: read(document, begin, end) returns token ids, or LabelledTokens where not all are targets,
-        such as IndexedDataset.read. It is called on a thread of its own, on the ranks of the first
+    read: read(document, begin, end) returns token ids, or LabelledTokens where not all are targets or
+        the loss takes extras, such as IndexedDataset.read. It is called on a thread of its own, on the ranks of the first
         and the last stage.
     """
 
@@ -293,7 +293,7 @@ def _as_tensors(document, number, begin):
         raise InvalidInput(f"document {number} has labels of shape {list(labels.shape)} for {len(tokens)} "
                            "tokens; give one label for each token")
     weights = as_weights(document.weights, len(tokens), f"document {number}", begin)
-    return LabelledTokens(tokens, labels, weights)
+    return LabelledTokens(tokens, labels, weights, document.extras)
 
 
 def _as_tensor(ids):

@@ -140,13 +140,13 @@ class Trainer:
                                                            self._evaluate_every):
             return
         for held_out in self._held_out:
-            loss, took = held_out.evaluate(self.engine, ending.require_no_stop)
+            loss, *of_loss = held_out.evaluate(self.engine, ending.require_no_stop)
             if not math.isfinite(loss):
                 self._end_diverged(Diverged(
                     f"the evaluation loss is {loss}: training has diverged; lower the learning rate",
                     from_sound_weights=False), ending.steps)
             if self.engine.groups.rank == 0:
-                figures = held_out.figures(self.done, loss, took)
+                figures = held_out.figures(self.done, loss, *of_loss)
                 self._report(figures, self._on_evaluation, lambda of=figures: evaluation_line(of))
         self._evaluated = self.done
 

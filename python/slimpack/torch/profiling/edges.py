@@ -3,7 +3,9 @@
 import torch
 
 from slimpack.export.slices import Slice
-from slimpack.torch.pipeline.loss import loss_and_gradient
+from slimpack.torch.losses.function import loss_of
+from slimpack.torch.losses.tokens import TOKEN
+from slimpack.torch.pipeline.loss import StepLoss
 from slimpack.torch.pipeline.packs import Pack, StagePlan
 from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
@@ -15,10 +17,10 @@ _TURNS = 3
 
 
 class Embedding:
-    """The embedding of token ids."""
+    """The embedding of token ids. trained: whether anything before the layers is."""
 
-    def __init__(self, config, dtype, device, clock):
-        self._clock = clock
+    def __init__(self, config, dtype, device, clock, *, trained):
+        self._clock, self._trained = clock, trained
         text = config.get_text_config()
         self._module = torch.nn.Embedding(text.vocab_size, text.hidden_size, dtype=dtype,
                                           device=device)
@@ -28,6 +30,8 @@ class Embedding:
         device = self._module.weight.device
         ids_T = torch.randint(self._module.num_embeddings, (tokens,), device=device)
         rows_TD, forward = self._clock.timed(lambda: self._module(ids_T))
+        if not self._trained:
+            return forward, 0.0
         grad_TD = torch.randn_like(rows_TD)
         return forward, self._clock.timed(lambda: rows_TD.backward(grad_TD))[1]
 
@@ -35,10 +39,11 @@ class Embedding:
 class Head:
     """The last stage's head, and the loss and its gradient, in the model's own code."""
 
-    def __init__(self, config, dtype, device, clock):
+    def __init__(self, blueprint, dtype, device, clock):
         self._clock = clock
+        config = blueprint.config
         layers = config.get_text_config().num_hidden_layers
-        self._stage = lone_stage(config, layers - 1, dtype, device, last=True)
+        self._stage = lone_stage(blueprint, layers - 1, dtype, device, last=True)
         self._vocabulary = config.get_text_config().vocab_size
         with torch.no_grad():  # the head takes what the decoder returns
             pack = Pack((Slice(0, 0, 2),))
@@ -53,20 +58,22 @@ class Head:
 
     def time(self, tokens):
         """Nanoseconds."""
-        inputs = self._inputs(tokens)
-        return self._clock.timed(lambda: loss_and_gradient(self._stage, *inputs))[1]
+        loss, inputs = self._loss(tokens), self._inputs(tokens)
+        return self._clock.timed(lambda: loss.add(*inputs))[1]
 
     def peak(self, tokens, meter):
         """Bytes beyond its input and that one's gradient."""
-        inputs = self._inputs(tokens)
+        loss, inputs = self._loss(tokens), self._inputs(tokens)
         meter.restart()
         before = meter.now
-        loss_and_gradient(self._stage, *inputs)
+        loss.add(*inputs)
         return meter.peak - before - inputs[0].nbytes
 
+    def _loss(self, tokens):
+        return StepLoss(self._stage, loss_of(TOKEN), tokens)
+
     def _inputs(self, tokens):
-        targets = Targets(torch.randint(self._vocabulary, (tokens,)))
-        return self._random_rows(tokens, self._width), targets, tokens
+        return self._random_rows(tokens, self._width), Targets(torch.randint(self._vocabulary, (tokens,)))
 
     def _random_rows(self, tokens, width):
         return torch.randn(tokens, width, dtype=self._stage.dtype, device=self._stage.device)

@@ -12,7 +12,7 @@ from slimpack.torch.pipeline.stage_step import StageStep
 from slimpack.torch.pipeline.token_rows import Meter
 from slimpack.torch.pipeline.wide_adamw import WideAdamW
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
-from slimpack.torch.profiling.counted_model import unloaded
+from slimpack.torch.profiling.blueprint import initialized
 
 
 class Point(NamedTuple):
@@ -54,25 +54,24 @@ class _Middle(Place):
     is_first = is_last = False
 
 
-def lone_stage(config, layer, dtype, device, *, last=False):
+def lone_stage(blueprint, layer, dtype, device, *, last=False):
     """A Stage of one layer with random weights; last: it is the last one, with the head."""
-    model = unloaded(config, dtype)
-    count = config.get_text_config().num_hidden_layers
+    model = blueprint.unloaded(dtype)
+    count = blueprint.config.get_text_config().num_hidden_layers
     begins = sorted({0, layer, layer + 1, count})
     place = (Place if last else _Middle)(begins.index(layer), tuple(begins))
     division = divide(model, place)
-    model.to_empty(device=device)
-    model.init_weights()
-    return Stage(model.train(), division)
+    return Stage(initialized(model, device).train(), division)
 
 
 class LoneLayer:
     """Runs MicroPacks through a lone stage as slimpack.torch.pipeline does."""
 
-    def __init__(self, config, layer, dtype, device, clock):
-        self.stage = lone_stage(config, layer, dtype, device)
+    def __init__(self, blueprint, layer, dtype, device, clock):
+        self.stage = lone_stage(blueprint, layer, dtype, device)
         self.device, self._dtype, self._layer, self._clock = device, dtype, layer, clock
-        self._optimizer = WideAdamW(self.stage.parameters(), lr=1e-9)  # says how gradients add up
+        self._trained = [p for p in self.stage.parameters() if p.requires_grad]
+        self._optimizer = self._trained and WideAdamW(self._trained, lr=1e-9)  # makes gradients wide
         self.times(Point(16, 0, 1))  # makes the gradients, which no MicroPack pays for
 
     def times(self, point):
@@ -126,16 +125,19 @@ class LoneLayer:
         return (step.meter.now - inputs) / seen if seen else 0.0
 
     def optimizer_time(self):
-        """Nanoseconds of AdamW by parameter."""
-        fastest = None
-        for _ in range(4):
-            taken = self._clock.timed(self._optimizer.step)[1]
-            fastest = taken if fastest is None else min(fastest, taken)
-        return fastest / sum(p.numel() for p in self.stage.parameters())
+        """Nanoseconds of AdamW by trained parameter; where the layer is frozen, as if it was not."""
+        parameters, optimizer = self._trained, self._optimizer
+        if not parameters:
+            parameters = [torch.nn.Parameter(p.detach()) for p in self.stage.parameters()]
+            optimizer = WideAdamW(parameters, lr=1e-9)
+            for parameter in parameters:
+                parameter.grad = torch.zeros_like(parameter, dtype=parameter.grad_dtype)
+        fastest = min(self._clock.timed(optimizer.step)[1] for _ in range(4))
+        return fastest / sum(p.numel() for p in parameters)
 
     def _prepared(self, point, recompute, **options):
         """(a step in which all prefixes have passed forward, the number of the pack, its rows)."""
-        step = StageStep(self.stage, self._plan(point, recompute, **options), None, None, 1)
+        step = StageStep(self.stage, self._plan(point, recompute, **options), None, None, None)
         if point.prefix:
             step.forward(0, self._rows(point.slices * point.prefix))
         return step, 1 if point.prefix else 0, self._rows(point.slices * point.tokens)

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from slimpack import InvalidInput, _planner
 from slimpack.torch.profiling.clock import Clock
-from slimpack.torch.pipeline.family import config_of
+from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.edges import Embedding, Head, fastest_of
 from slimpack.torch.profiling.live_bytes import live_bytes
@@ -31,12 +31,13 @@ _LEAST = 0.05  # share of a measurement that is left to a layer beside the stage
 
 
 def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seconds=10.0,
-            latency=5e-5, bandwidth=1e10, clock="wall", progress=None, keep=False):
+            latency=5e-5, bandwidth=1e10, clock="wall", progress=None, keep=False, adapter=None):
     """Measures what the layers of a Hugging Face causal decoder cost under slimpack.torch.pipeline,
     as they are, and writes a cost file: its path. `Job(model, cost=file)` plans from it.
 
-    model: a model, a configuration, or a name or folder of one. Only its configuration is used: one
-        layer of each kind is made with random weights.
+    model: a model, a configuration, or a name or folder of one. Of a model its configuration, its
+        adapters (PEFT) and what is frozen (requires_grad) are used: one layer of each kind is made
+        with random weights.
     context: the most tokens of a sequence that is measured. seconds: how long to measure layers.
     latency, bandwidth: seconds and bytes per second between ranks. In a process group of two or
         more these are measured instead; all ranks call this and slow each other as they will in
@@ -44,9 +45,12 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
     clock: "wall", or "processor" on a CPU that others use, too: processor time, for one thread.
     progress: called with a line of text now and then.
     keep: where rank 0 finds the file, it stays as it is and no rank measures anything.
+    adapter: a configuration of PEFT, such as peft.LoraConfig(r=16): the model has these adapters and
+        is frozen, as peft.get_peft_model makes it.
 
-    Raises InvalidInput for models that slimpack.torch.pipeline cannot train, and OSError where the
-    file cannot be written: on all ranks.
+    Raises InvalidInput for models that slimpack.torch.pipeline cannot train and where the file that
+    is kept says that another part of the model is trained, and OSError where the file cannot be
+    written: on all ranks.
     """
     if dtype not in _DTYPES:
         raise InvalidInput(
@@ -56,32 +60,35 @@ def profile(model, file, *, dtype=torch.float32, device=None, context=4096, seco
             f"context is {context}, seconds {seconds}, latency {latency}, bandwidth {bandwidth}: "
             "must be at least 32, above 0, at least 0, above 0; give such figures")
     several = dist.is_initialized() and dist.get_world_size() > 1
+    blueprint = Blueprint.of(model, adapter)
+    known = counted(blueprint)
     if keep and _said_by_first(Path(file).exists(), several):
+        _require_same_part(Path(file), known, several)
         return Path(file)
     tell = progress or (lambda text: None)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     clock = Clock(device, clock)
-    config = config_of(model.config if isinstance(model, torch.nn.Module) else model,
-                       "give the configuration of one")
-    known = counted(config)
+    config = blueprint.config
     positions = getattr(config.get_text_config(), "max_position_embeddings", None) or (1 << 31) - 1
     context = min(context, positions)
     transfer = measured_transfer(device) if several else (latency, 1 / bandwidth)
-    layers, errors, optimizer = [], [], 0.0
+    layers, errors = [], []
+    updated = next((n for n, kind in enumerate(known.kinds) if kind.trained), 0)
     for number, kind in enumerate(known.kinds):
         tell(f"measures kind {number + 1} of {len(known.kinds)} of layers")
-        lone = LoneLayer(config, kind.layer, dtype, device, clock)
-        if number == 0:
+        lone = LoneLayer(blueprint, kind.layer, dtype, device, clock)
+        if number == updated:
             optimizer = lone.optimizer_time()
+        if number == 0:
             stage = _fit_edge(fastest_of(lone.preamble, context))
         share = seconds / len(known.kinds)
         figures, error = _measured_layer(lone, kind, stage, context, share)
         layers.append(figures)
         errors.append(error)
     tell("measures embedding and head")
-    cost = _cost_file(config, dtype, known, layers, transfer)
+    cost = _cost_file(blueprint, dtype, known, layers, transfer)
     cost["autograd"] |= {"max_positions": positions, "stage": stage}
-    cost |= _measured_edges(config, dtype, device, clock, context, cost["autograd"])
+    cost |= _measured_edges(blueprint, dtype, device, clock, context, known, cost["autograd"])
     cost |= {"optimizer_per_parameter": optimizer, "memory": _memory(device),
              "fit_error": max(errors), "peak_flops": peak_flops(_name(device), dtype),
              "source": f"slimpack.torch.profile of {config.model_type} on {_name(device)}"}
@@ -155,16 +162,17 @@ def _fit_bytes(found, kind):
     return json.loads(_planner.fit_packs(rows, kind.window)[0])
 
 
-def _measured_edges(config, dtype, device, clock, context, autograd):
+def _measured_edges(blueprint, dtype, device, clock, context, known, autograd):
     """Fields of embedding and head; sets the head's bytes in `autograd`."""
-    embedding = fastest_of(Embedding(config, dtype, device, clock).times, context)
-    head = Head(config, dtype, device, clock)
+    embedding = fastest_of(Embedding(blueprint.config, dtype, device, clock,
+                                     trained=known.trained.before > 0).times, context)
+    head = Head(blueprint, dtype, device, clock)
     times = fastest_of(head.time, context)
     with live_bytes(device) as meter:
         peaks = [(tokens, (max(1, head.peak(tokens, meter)),)) for tokens, _ in times]
     autograd["head_peak"] = _fit_edge(peaks)
     return {"embedding_forward": _fit_edge(embedding),
-            "embedding_backward": _fit_edge(embedding, 1),
+            "embedding_backward": _fit_edge(embedding, 1) if known.trained.before else _NO_TIME,
             "head_backward": _fit_edge(times)}
 
 
@@ -174,8 +182,9 @@ def _fit_edge(measured, index=0):
     return json.loads(_planner.fit_edge(rows)[0])
 
 
-def _cost_file(config, dtype, known, layers, transfer):
+def _cost_file(blueprint, dtype, known, layers, transfer):
     """The fields that are not measured here."""
+    config = blueprint.config
     text = config.get_text_config()
     heads = text.num_attention_heads
     query = (getattr(text, "qk_head_dim", None) or getattr(text, "head_dim", None)
@@ -185,9 +194,10 @@ def _cost_file(config, dtype, known, layers, transfer):
     parts = [{"forward": layer["forward"], "backward": layer["backward"], "elementwise": _NO_TIME,
               "weight_gradient": _NO_TIME, "merge": []} for layer in layers]
     widths = {"query_width": heads * query, "output_width": heads * output}
-    size = dtype.itemsize
+    size, trained = dtype.itemsize, blueprint.trained_bytes(dtype)
     return {
-        "format": "slimpack-cost", "version": 4,
+        "format": "slimpack-cost", "version": 4 if known.is_whole else 5,
+        **({} if known.is_whole else {"trained": _trained(known, trained.weights)}),
         "model": json.loads(config.to_json_string(use_diff=False)), "dtype": _DTYPES[dtype],
         "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
         **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
@@ -195,18 +205,39 @@ def _cost_file(config, dtype, known, layers, transfer):
         "ranks_per_node": 0,
         "autograd": {
             "hidden_size": text.hidden_size, "vocab_size": text.vocab_size,
-            "parameters_before": known.before, "parameters_after": known.after,
-            "parameters_shared": known.shared, "kind_of_layer": list(known.kind_of_layer),
+            "parameters_before": known.edges.before, "parameters_after": known.edges.after,
+            "parameters_shared": known.edges.shared, "kind_of_layer": list(known.kind_of_layer),
             "layers": [layer["autograd"] | widths for layer in layers],
-            "state_bytes": _state_bytes(size)}}
+            "state_bytes": {"weights": size, "gradients": trained.gradients,
+                            "optimizer": trained.optimizer}}}
 
 
-def _state_bytes(size):
-    """The bytes of states for a parameter of `size` bytes. WideAdamW keeps gradients, moments and
-    weights of bf16 parameters in fp32."""
-    wide = max(size, 4)
-    return {"weights": size, "gradients": wide,
-            "optimizer": 2 * wide + (wide if wide > size else 0)}
+def _trained(known, weight_bytes):
+    """The field of parameters that are not frozen. It is one of the costs, not of the model."""
+    return {"layers": [{"parameters": kind.trained, "weights": kind.trained_weights}
+                       for kind in known.kinds],
+            **known.trained._asdict(), "weight_bytes": weight_bytes}
+
+
+def _require_same_part(file, known, several):
+    """Raises InvalidInput on all ranks where a file that is kept says that other parameters are
+    trained than the model's."""
+    refusal = None
+    if not several or dist.get_rank() == 0:
+        found = json.loads(file.read_text(encoding="utf-8")).get("trained")
+        if (found is None) != known.is_whole or (found and not _is_same_part(found, known)):
+            trained, all_ = known.totals()
+            refusal = InvalidInput(
+                f"{file} was measured where another part of the model is trained than these "
+                f"{trained:,} of {all_:,} parameters; give another file, or keep=False")
+    refusal = _said_by_first(refusal, several)
+    if refusal is not None:
+        raise refusal
+
+
+def _is_same_part(found, known):
+    expected = _trained(known, found.get("weight_bytes"))
+    return found == expected
 
 
 def _memory(device):
