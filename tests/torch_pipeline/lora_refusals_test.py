@@ -131,6 +131,11 @@ def test_a_quantized_model_is_refused_before_its_weights_are_read(tmp_path):
         assert_refused("format of gptq", slimpack.torch.check, tmp_path, **options)
 
 
+def test_a_folder_of_an_adapter_is_no_model(folder):
+    for call in (slimpack.torch.check, lambda model: Stage.from_pretrained(model, [0, 2, 4], 0)):
+        assert_refused("holds an adapter; give the folder of its base model", call, folder / "adapter")
+
+
 A_WEIGHT = "base_model.model.model.layers.3.mlp.up_proj.lora_A.weight"
 
 

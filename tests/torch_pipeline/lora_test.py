@@ -108,6 +108,11 @@ def new_weights(base, layer_begin, seed=0, **settings):
     return found
 
 
+def test_an_adapter_of_more_numbers_than_its_model_leaves_the_dtype_of_hidden_states(base):
+    of_adapter = sum(p.numel() for p in new_weights(base, [0, 2, 4], r=64).values())
+    assert of_adapter > model_of(config_of("llama"), 1).num_parameters()
+
+
 @pytest.mark.parametrize("initial", [True, False, "gaussian", "orthogonal"])
 def test_new_adapters_are_the_same_for_any_stages(base, initial):
     before = torch.get_rng_state()
@@ -181,7 +186,8 @@ def test_a_runtime_that_forgets_something_of_an_adapter_is_not_exact(monkeypatch
 def test_a_check_tries_the_adapter_of_the_model_in_all_layers():
     report = slimpack.torch.check(adapted("llama", 1, layers_to_transform=[3], r=3))
     assert report.exact and report.adapter.startswith("LoRA of rank 3 in down_proj, gate_proj")
-    assert "  trains     " in str(report)
+    assert "\n  trains     LoRA of rank 3 in down_proj, gate_proj, " in str(report)
+    assert max(map(len, str(report).splitlines())) <= 80
     assert ".lora_" in report.parameter
 
 

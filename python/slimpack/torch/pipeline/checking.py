@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import random
+import textwrap
 import time
 
 import torch
@@ -59,7 +60,8 @@ class Report:
             f"{self.model}: " + ("exact" if self.exact else "NOT EXACT"),
             f"  tried      {self.layers} layers on {self.stages} stages, "
             f"{len(self.lengths)} documents of {tokens} tokens",
-            *([f"  trains     {_shortened(self.adapter, 64)}"] if self.adapter else []),
+            *(["  trains     " + textwrap.shorten(self.adapter, 67, placeholder=" …")]
+              if self.adapter else []),
             "  keys from  " + ("the cache" if self.by_cache else "attention"),
             f"  gradients  differ by at most {self.gradient_error:.0e} of their largest entry",
             f"             in {_shortened(self.parameter, 64)}",

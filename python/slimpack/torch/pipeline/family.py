@@ -1,5 +1,7 @@
 """The transformers class that a configuration stands for."""
 
+from pathlib import Path
+
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 
 from slimpack import InvalidInput
@@ -11,6 +13,9 @@ def config_of(config, remedy):
     Raises InvalidInput, which ends with the remedy, where it is of no causal language model.
     """
     if not isinstance(config, PreTrainedConfig):
+        if (Path(config) / "adapter_config.json").exists():  # which from_pretrained would put into it
+            raise InvalidInput(f"{config} holds an adapter; give the folder of its base model, and this "
+                               "one as adapter=")
         config = AutoConfig.from_pretrained(config)
     if type(config) not in AutoModelForCausalLM._model_mapping:
         raise InvalidInput(
