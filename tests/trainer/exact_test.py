@@ -6,7 +6,9 @@ import datasets
 import numpy as np
 import pytest
 import torch
+from sft import tokenizer
 from slimpack.torch import SlimPackTrainer
+from transformers import DataCollatorForLanguageModeling
 from uneven import (
     LENGTHS,
     Notes,
@@ -122,15 +124,17 @@ def test_an_evaluation_is_the_mean_over_all_targets(tmp_path, max_tokens):
 
 @pytest.mark.parametrize("by_batch", [False, True])
 def test_metrics_get_each_document_as_alone_in_the_order_of_the_dataset(tmp_path, by_batch):
-    rows, seen = documents(), []
+    rows, seen, last = documents(), [], []
 
     def compute_metrics(prediction, compute_result=True):
         seen.append((torch.as_tensor(prediction.predictions).clone(), torch.as_tensor(prediction.label_ids).clone()))
-        return {"batches": len(seen)}
+        last.append(compute_result)
+        return {"batches": len(seen)} if compute_result else {}
 
     args = arguments(tmp_path, per_device_eval_batch_size=13 if not by_batch else 4, batch_eval_metrics=by_batch)
     trainer = SlimPackTrainer(tiny_model(), args, eval_dataset=rows, compute_metrics=compute_metrics, max_tokens=64)
     assert trainer.evaluate()["eval_batches"] == (4 if by_batch else 1)
+    assert last == ([False, False, False, True] if by_batch else [True])
     found = [pair for predictions, labels in seen for pair in zip(predictions, labels, strict=True)]
     predicted = trainer.predict(rows)
     for number, row in enumerate(rows):
@@ -139,6 +143,17 @@ def test_metrics_get_each_document_as_alone_in_the_order_of_the_dataset(tmp_path
             length = len(row["input_ids"])
             assert np.allclose(ours[:length], logits.detach(), atol=1e-5) and (ours[length:] == -100).all()
             assert labels[1:length].tolist() == row["labels"][1:] and (labels[length:] == -100).all()
+
+
+def test_a_collator_is_asked_for_one_document_at_a_time(tmp_path):
+    """transformers' own leaves tokens like the padding out of the loss, also where a document ends with them."""
+    rows = [{"input_ids": [5, 6, 0]}, {"input_ids": [7, 8]}]
+    collate = DataCollatorForLanguageModeling(tokenizer(tmp_path), mlm=False, pad_to_multiple_of=8)
+    trainer = SlimPackTrainer(tiny_model(), arguments(tmp_path, train_sampling_strategy="sequential"), train_dataset=rows,
+                              data_collator=collate)
+    ((batch,),) = [step["micro_batches"] for step in trainer.get_train_dataloader()]
+    assert {(5, 6, 0, 7, 8): (-100, 6, -100, -100, 8), (7, 8, 5, 6, 0): (-100, 8, -100, 6, -100)}[
+        tuple(batch["input_ids"][0].tolist())] == tuple(batch["labels"][0].tolist())
 
 
 def test_a_loss_of_ones_own_is_normalised_over_the_step(tmp_path):

@@ -149,3 +149,8 @@ def test_misuse(tmp_path, misuse):
     with pytest.raises(InvalidInput, match=message) as refused:
         run(tmp_path)
     assert "\n" not in str(refused.value)
+
+
+def test_a_mixin_behind_the_trainer_would_do_nothing():
+    with pytest.raises(InvalidInput, match=r"stands behind a Trainer in Late; put it first: class Late\(SlimPackMixin, "):
+        type("Late", (Trainer, SlimPackMixin), {})

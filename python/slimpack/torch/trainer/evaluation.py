@@ -8,10 +8,14 @@ _NONE = -100  # what Trainer pads predictions and labels with
 
 
 class Evaluation:
-    """Adds up the loss of this rank and notes which document each row of the gathered predictions is."""
+    """Adds up the loss of this rank and notes which document each row of the gathered predictions is.
 
-    def __init__(self):
+    steps: how many the evaluation has.
+    """
+
+    def __init__(self, steps):
         self.loss, self.targets = 0.0, 0
+        self._steps_left = steps
         self.order = []  # by gathered row a document, or -1
 
     def add(self, loss, targets):
@@ -42,12 +46,18 @@ class Evaluation:
                      for rows in zip(*of_documents, strict=True))
 
     def ordered(self, compute_metrics):
-        """compute_metrics, given rows in the order of the dataset."""
-        def ordered(prediction, **options):
-            count = len(self.order) if not options else len(prediction.label_ids)
-            return compute_metrics(EvalPrediction(self.sorted(prediction.predictions, count),
-                                                  self.sorted(prediction.label_ids, count)), **options)
-        return ordered
+        """compute_metrics, given rows in the order of the dataset: all of them, or with batch_eval_metrics those
+        of a step, and then whether it is the last one."""
+        def of_all(prediction):
+            return compute_metrics(EvalPrediction(self.sorted(prediction.predictions), self.sorted(prediction.label_ids)))
+
+        def of_step(prediction, compute_result):
+            self._steps_left -= 1
+            count = len(prediction.label_ids)
+            rows = self.sorted(prediction.predictions, count), self.sorted(prediction.label_ids, count)
+            return compute_metrics(EvalPrediction(*rows), compute_result=self._steps_left == 0)
+
+        return lambda prediction, **by_step: of_step(prediction, **by_step) if by_step else of_all(prediction)
 
     def sorted(self, values, count=None):
         """Rows of the last `count` documents in the order of the dataset, without those of none."""

@@ -59,10 +59,18 @@ class SlimPackMixin:
         self.args.gradient_accumulation_steps = 1
         self._train_batch_size = self.args.train_batch_size
         self._evaluation, self._train_steps = None, None
+        self._eval_steps = {}  # by name (dataset, Steps)
         self._is_apart, self._to_keep_apart = False, None  # before the first step two documents
         if self.train_dataset is not None:
             self._train_steps = self._steps_of(self.train_dataset, "train_dataset", self.args.train_batch_size,
                                                self._per_batch, self._seed())
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        order = cls.__mro__
+        if Trainer in order and not issubclass(order[order.index(SlimPackMixin) + 1], Trainer):
+            raise InvalidInput(f"SlimPackMixin stands behind a Trainer in {cls.__name__}; put it first: class "
+                               f"{cls.__name__}(SlimPackMixin, …)")
 
     def get_train_dataloader(self):
         if self._train_steps is None:
@@ -116,7 +124,7 @@ class SlimPackMixin:
 
     def evaluation_loop(self, dataloader, description, prediction_loss_only=None, ignore_keys=None,
                         metric_key_prefix="eval"):
-        self._evaluation, given = Evaluation(), self.compute_metrics
+        self._evaluation, given = Evaluation(len(dataloader)), self.compute_metrics
         self.compute_metrics = given and self._evaluation.ordered(given)
         try:
             output = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys,
@@ -167,8 +175,12 @@ class SlimPackMixin:
                      max_tokens=max_tokens, ranks=ranks, rank=self.args.process_index, seed=seed, long_from=long_from)
 
     def _evaluated(self, dataset, name):
-        size = self.args.eval_batch_size
-        return loader_of(self._steps_of(dataset, name, size, size, None), self.args)
+        known, steps = self._eval_steps.get(name, (None, None))
+        if known is not dataset:
+            size = self.args.eval_batch_size
+            steps = self._steps_of(dataset, name, size, size, None)
+            self._eval_steps[name] = dataset, steps
+        return loader_of(steps, self.args)
 
     def _seed(self):
         if self.args.train_sampling_strategy == "sequential":
