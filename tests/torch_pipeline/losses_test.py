@@ -40,6 +40,20 @@ ON_RANKS = [Case(seed, mean, stages, 4 // stages, kind) for seed, (mean, stages,
     [("token", 4, "sliced"), ("document", 2, "sliced"), ("sum", 2, "symmetric"), ("token", 1, "packed")])]
 
 
+@pytest.fixture(name="ranks", scope="module")
+def fixture_ranks():
+    """Four processes, which all tests of this module share."""
+    with Ranks(4) as ranks:
+        yield ranks
+
+
+@pytest.fixture(name="alone", scope="module")
+def fixture_alone():
+    """A process that is a job by itself."""
+    with Ranks(1) as alone:
+        yield alone
+
+
 def far(found, expected):
     """How far a number is off, relative to numbers above 1: losses of policies may be near 0."""
     return abs(found - expected) / max(1.0, abs(expected))
@@ -69,9 +83,8 @@ def test_loss_metrics_and_gradients_are_those_of_whole_documents(name, number, l
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_processes_find_the_same(name):
-    with Ranks(4) as ranks:
-        said = [ranks.run(loss_step_of, case, name) for case in ON_RANKS]
+def test_processes_find_the_same(ranks, name):
+    said = [ranks.run(loss_step_of, case, name) for case in ON_RANKS]
     for case, of_ranks in zip(ON_RANKS, said, strict=True):
         _, given = case.step()
         model = case.model()
@@ -84,10 +97,9 @@ def test_processes_find_the_same(name):
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_objectives_have_the_gradients_of_whole_documents(name):
+def test_objectives_have_the_gradients_of_whole_documents(ranks, name):
     cases = [case._replace(loss="token" if case.loss == "sum" else case.loss) for case in ON_RANKS]
-    with Ranks(4) as ranks:
-        said = [ranks.run(objective_step_of, case, name) for case in cases]
+    said = [ranks.run(objective_step_of, case, name) for case in cases]
     for case, of_ranks in zip(cases, said, strict=True):
         model = case.model()
         expected, logprobs = plain_objective_step(model, case.step()[1], name, case.seed)
@@ -110,11 +122,10 @@ def shifted(weigh):
     return lambda self, coefficients: weigh(self, [c.roll(1) for c in coefficients])
 
 
-def objective_gradients(mutation=None):
+def objective_gradients(alone, mutation=None):
     """How far gradients of an objective are from the plain ones, of one process that is the whole job."""
     case = Case(0, "token", 1, 1, "sliced")
-    with Ranks(1) as ranks:
-        (_, _, gradients), = ranks.run(mutated_objective_step, case, mutation)
+    (_, _, gradients), = alone.run(mutated_objective_step, case, mutation)
     model = case.model()
     plain_objective_step(model, case.step()[1], "dpo", case.seed)
     return largest_of(model, tensors_of([gradients]))[0]
@@ -133,10 +144,10 @@ def mutated_objective_step(case, mutation):
         documents.Documents.weigh = real
 
 
-def test_an_objective_with_a_mistake_differs():
-    assert objective_gradients() <= BOUND
+def test_an_objective_with_a_mistake_differs(alone):
+    assert objective_gradients(alone) <= BOUND
     for mutation in MUTATIONS:
-        assert objective_gradients(mutation) > 1e-3
+        assert objective_gradients(alone, mutation) > 1e-3
 
 
 def roll_extras(monkeypatch):
