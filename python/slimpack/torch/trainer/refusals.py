@@ -46,7 +46,7 @@ def require_settings(args):
 
 
 _UNSUPPORTED = {
-    "deepspeed": "whose engine counts gradient accumulation steps itself; take DDP or FSDP",
+    "deepspeed": "whose engine counts gradient accumulation steps itself; take DDP",
     "auto_find_batch_size": "which halves the documents of a step but not the memory they take; lower max_tokens",
     "dataloader_drop_last": "which would leave documents out; leave it False, no batch needs to be full",
     "neftune_noise_alpha": "whose noise depends on the tokens of a row, here those of a pack; leave it out",
