@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "slimpack/base/error.h"
 #include "slimpack/cost/cost_fields.h"
 
@@ -41,7 +43,13 @@ TrainedPart trained_field(const JsonFields& fields, const Decoder& shape) {
   CountedEdges& edges = trained.edges;
   edges.before = fields.integer("before", 0, shape.edges ? shape.edges->before : kMostParameters);
   edges.after = fields.integer("after", 0, shape.edges ? shape.edges->after : kMostParameters);
-  edges.shared = fields.integer("shared", 0, std::min(edges.before, edges.after));
+  // No more may be trained than both ends have together.
+  const std::int64_t twice =
+      shape.edges ? edges.before + edges.after -
+                        (shape.edges->before + shape.edges->after - shape.edges->shared)
+                  : 0;
+  edges.shared = fields.integer("shared", std::max<std::int64_t>(0, twice),
+                                std::min(edges.before, edges.after));
   trained.weight_bytes = state_bytes(fields, "weight_bytes");
   return trained;
 }

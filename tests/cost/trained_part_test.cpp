@@ -123,6 +123,10 @@ TEST(TrainedPart, OfAFileIsNoLargerThanTheModel) {
   expect_refused("/trained/layers/0/weights", 11,
                  "layers[0]: field \"weights\" is 11, allowed are 0 to 10");
   expect_refused("/trained/before", 41, "field \"before\" is 41, allowed are 0 to 40");
+  // Both ends have 44 parameters together, of which 40 are tied.
+  auto twice = file["trained"];
+  twice.update({{"before", 40}, {"after", 41}, {"shared", 36}});
+  expect_refused("/trained", twice, "field \"shared\" is 36, allowed are 37 to 40");
   expect_refused("/trained/shared", 1, "field \"shared\" is 1, allowed are 0 to 0");
   expect_refused(
       "/trained/weight_bytes", 257,
