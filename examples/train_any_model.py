@@ -60,9 +60,11 @@ def job_of(config, replicas, options, target_share=1):
                     dtype=options.dtype, target_share=target_share,
                     backward="whole", most_merged=1)
     if options.hardware:  # which knows other ways to compute again than this runtime
-        return slimpack.Job(config, hardware=options.hardware, recompute="full", **settings)
-    cost = slimpack.torch.profile(config, Path(options.output) / f"cost-{options.dtype}.json",
-                                  dtype=DTYPES[options.dtype], context=options.context, seconds=3,
+        return slimpack.Job(config, hardware=options.hardware, recompute="full",
+                            adapter_rank=options.lora_rank or None, **settings)
+    name = f"cost-{options.dtype}-lora-{options.lora_rank}" if options.lora_rank else f"cost-{options.dtype}"
+    cost = slimpack.torch.profile(config, Path(options.output) / f"{name}.json", dtype=DTYPES[options.dtype],
+                                  context=options.context, seconds=3, adapter=lora_of(options.lora_rank),
                                   progress=print if dist.get_rank() == 0 else None, keep=True)
     return slimpack.Job(config, cost=cost, **settings)
 
