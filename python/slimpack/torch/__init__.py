@@ -7,9 +7,11 @@ from slimpack.torch.collator import PackedCollator
 from slimpack.torch.loader import PackedDataLoader
 from slimpack.torch.sampler import SlimPackSampler
 
-__all__ = ["PackedCollator", "PackedDataLoader", "SlimPackSampler", "check", "from_dataset", "profile"]
+__all__ = ["PackedCollator", "PackedDataLoader", "SlimPackSampler", "check", "estimate", "from_dataset",
+           "profile"]
 # Import transformers or datasets, which the others do not need.
-_LATER = {"check": "slimpack.torch.pipeline.checking", "from_dataset": "slimpack.torch.dataset_source",
+_LATER = {"check": "slimpack.torch.pipeline.checking", "estimate": "slimpack.torch.profiling",
+          "from_dataset": "slimpack.torch.dataset_source",
           "profile": "slimpack.torch.profiling"}
 
 
