@@ -114,8 +114,8 @@ def test_layers_of_two_kinds_are_balanced_and_trained(job_of):
 
 
 def test_what_is_offloaded_takes_the_predicted_bytes_of_host_memory(job_of, measured):
-    # Of a document in two slices, sums take the place of the keys that the second one reads last;
-    # plans count both. So here is one of more slices.
+    # Plans count keys and sums together. A document in two slices has them one after the other: the
+    # second slice reads the keys last, and opens the sums. So here is one of more slices.
     lengths = [1000, 33, 20]
     job = job_of("llama", host=HOST, recompute="offload", parallel={"offload_optimizer": True})
     step, fit = job.plan(lengths), job.fit(lengths)

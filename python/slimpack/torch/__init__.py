@@ -8,10 +8,11 @@ from slimpack.torch.loader import PackedDataLoader
 from slimpack.torch.sampler import SlimPackSampler
 
 __all__ = ["PackedCollator", "PackedDataLoader", "SlimPackMixin", "SlimPackSampler", "SlimPackTrainer", "check",
-           "from_dataset", "profile"]
+           "estimate", "from_dataset", "profile"]
 # Import transformers or datasets, which the others do not need.
 _LATER = {"SlimPackMixin": "slimpack.torch.trainer", "SlimPackTrainer": "slimpack.torch.trainer",
-          "check": "slimpack.torch.pipeline.checking", "from_dataset": "slimpack.torch.dataset_source",
+          "check": "slimpack.torch.pipeline.checking", "estimate": "slimpack.torch.profiling",
+          "from_dataset": "slimpack.torch.dataset_source",
           "profile": "slimpack.torch.profiling"}
 
 

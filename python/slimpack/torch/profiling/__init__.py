@@ -1,5 +1,6 @@
-"""Measures what layers of a Hugging Face decoder cost under slimpack.torch.pipeline."""
+"""Says what layers of a Hugging Face decoder cost under slimpack.torch.pipeline."""
 
+from slimpack.torch.profiling.figures import estimate
 from slimpack.torch.profiling.profile import profile
 
-__all__ = ["profile"]
+__all__ = ["estimate", "profile"]
