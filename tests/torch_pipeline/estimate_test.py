@@ -9,6 +9,7 @@ import torch
 from families import config_of
 from slimpack import InvalidInput
 from slimpack.torch.profiling import estimate
+from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.clock import Clock
 from slimpack.torch.profiling.figures import _at
 from slimpack.torch.profiling.live_bytes import CountedBytes
@@ -30,7 +31,7 @@ def fixture_made(tmp_path_factory):
 def test_no_micropack_has_more_bytes_than_the_file_says(made, point):
     file, config = made
     layer = json.loads(file.read_text())["autograd"]["layers"][0]
-    lone = LoneLayer(config, 1, torch.bfloat16, CPU, Clock(CPU))
+    lone = LoneLayer(Blueprint.of(config), 1, torch.bfloat16, CPU, Clock(CPU))
     with CountedBytes() as meter:
         found = lone.bytes(point, meter)
     graph = _at(layer["nothing"]["bytes"], point, 0)
