@@ -36,6 +36,7 @@ def fixture_whole(tmp_path_factory):
     return trainer
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("step", [1, 3, 4, 7])  # inside an epoch of 4 steps, at its end, in the next one
 def test_from_any_step_with_the_same_documents(tmp_path, whole, step, workers):
@@ -51,7 +52,7 @@ def test_a_run_that_was_stopped_goes_on_from_its_last_checkpoint(tmp_path, whole
     stopped.train()
     again = make(tmp_path)
     again.train(resume_from_checkpoint=True)
-    assert again.trained == whole.trained[5:] or len(again.trained) == 2  # a stop saves, too
+    assert again.trained == whole.trained[5:]
     for ours, expected in zip(again.model.parameters(), whole.model.parameters(), strict=True):
         assert torch.equal(ours, expected)
 
