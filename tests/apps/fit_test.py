@@ -41,7 +41,7 @@ def test_rows_in_host_memory_are_told(workspace, tmp_path):
     kept, text = fit(workspace, tmp_path, *device, code=0)
     assert kept["host_bytes"] == 0 and "host memory" not in text
     offloaded, text = fit(workspace, tmp_path, *device, "plan.recompute=offload", code=0)
-    assert "computed again: offload, pinned host memory of a rank: " in text
+    assert "computed again: offload, host memory of a rank: " in text
     # They are the plan's own figure, and off the device.
     done = run("plan", workspace.config("fit"), "--out", tmp_path / "plan.json",
                "--json", tmp_path / "planned.json",
