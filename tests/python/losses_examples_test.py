@@ -51,7 +51,7 @@ def rewards(folder, *arguments):
 
 
 def test_rewards_rise(tmp_path):
-    found = rewards(tmp_path, "--steps", "8", "--prompts", "8", "--learning-rate", "2e-3")
+    found = rewards(tmp_path, "--steps", "10", "--prompts", "12", "--group", "12")
     assert found[0] < 0.3 and sum(found[-2:]) / 2 > 1.4 * found[0], found
     assert json.loads((tmp_path / "model" / "config.json").read_text())["vocab_size"] == 10
 
