@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "slimpack/base/human.h"
+#include "slimpack/cost/layer_memory.h"
 
 namespace slimpack {
 namespace {
@@ -12,7 +13,41 @@ ParameterCount divided(const Costs& cost, std::int64_t held, std::int64_t traine
   return {cost.shape.edges ? held - trained : held, trained};
 }
 
+/// The parameters outside of the layers that a stage holds.
+std::int64_t at_ends(const CountedEdges& edges, const StageLayout& layout, StageId stage) {
+  const bool first = stage.value() == 0;
+  const bool last = stage.value() == layout.stages() - 1;
+  return (first ? edges.before : 0) + (last ? edges.after : 0) - (first && last ? edges.shared : 0);
+}
+
 }  // namespace
+
+std::vector<std::int64_t> kinds_of_stage(const Decoder& shape, const StageLayout& layout,
+                                         StageId stage) {
+  return shape.count_kinds(static_cast<std::size_t>(layout.layer_begin[stage.index()]),
+                           static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]));
+}
+
+std::int64_t stage_parameters(const Decoder& shape, const StageLayout& layout, StageId stage) {
+  const bool first = stage.value() == 0;
+  const bool last = stage.value() == layout.stages() - 1;
+  const bool head_is_embedding = first && shape.tie_embeddings;
+  const auto layers = kinds_of_stage(shape, layout, stage);
+  std::int64_t count = 0;
+  for (std::size_t kind = 0; kind < layers.size(); ++kind)
+    count += layers[kind] * shape.kinds[kind].parameters();
+  if (shape.edges) return count + at_ends(*shape.edges, layout, stage);
+  if (last) count += shape.hidden_size();
+  if (layout.spread_vocabulary) {
+    const std::int64_t share = share_of(shape.embedding_parameters(), layout.ranks());
+    if (stage.value() < layout.ranks()) count += share;
+    if (stage.value() >= layout.stages() - layout.ranks() && !shape.tie_embeddings) count += share;
+    return count;
+  }
+  if (first) count += shape.embedding_parameters();
+  if (last && !head_is_embedding) count += shape.embedding_parameters();
+  return count;
+}
 
 ParameterCount layer_parameters(const Costs& cost, std::size_t kind) {
   const std::int64_t held = cost.shape.kinds[kind].parameters();
@@ -23,14 +58,8 @@ ParameterCount layer_parameters(const Costs& cost, std::size_t kind) {
 ParameterCount stage_parameters(const Costs& cost, const StageLayout& layout, StageId stage) {
   const std::int64_t held = stage_parameters(cost.shape, layout, stage);
   if (!cost.trained) return {0, held};
-  const auto layers =
-      cost.shape.count_kinds(static_cast<std::size_t>(layout.layer_begin[stage.index()]),
-                             static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]));
-  const bool first = stage.value() == 0;
-  const bool last = stage.value() == layout.stages() - 1;
-  const CountedEdges& edges = cost.trained->edges;
-  std::int64_t trained =
-      (first ? edges.before : 0) + (last ? edges.after : 0) - (first && last ? edges.shared : 0);
+  const auto layers = kinds_of_stage(cost.shape, layout, stage);
+  std::int64_t trained = at_ends(cost.trained->edges, layout, stage);
   for (std::size_t kind = 0; kind < layers.size(); ++kind)
     trained += layers[kind] * cost.trained->kinds[kind].parameters;
   return divided(cost, held, trained);

@@ -1,11 +1,17 @@
 // Numbers of the parameters that a job trains, and of those that it holds beside them.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "slimpack/cost/cost_model.h"
 
 namespace slimpack {
+
+/// By kind, the layers of a stage.
+[[nodiscard]] std::vector<std::int64_t> kinds_of_stage(const Decoder& shape,
+                                                       const StageLayout& layout, StageId stage);
 
 /// Parameters of a layer of one kind.
 [[nodiscard]] ParameterCount layer_parameters(const Costs& cost, std::size_t kind);

@@ -112,13 +112,6 @@ std::vector<Nanos> stage_times(const BoundStages& bound, StageId stage, Pass pas
   return times;
 }
 
-/// By kind, the layers of a stage.
-std::vector<std::int64_t> kinds_of_stage(const Decoder& shape, const StageLayout& layout,
-                                         StageId stage) {
-  return shape.count_kinds(static_cast<std::size_t>(layout.layer_begin[stage.index()]),
-                           static_cast<std::size_t>(layout.layer_begin[stage.index() + 1]));
-}
-
 /// The weight-gradient parts of a stage's backward times. Each is capped below its whole, so that
 /// input gradients always take time even after rounding or with an invented cost model.
 std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, StageId stage,
@@ -222,31 +215,6 @@ void PackFlowStages::add_passes(TaskTimes& times, const SummedPacks& packs,
     for (std::size_t b = 0; b < whole.size(); ++b)
       times.input_gradient.back()[b] -= times.weight_gradient.back()[b];
   }
-}
-
-std::int64_t stage_parameters(const Decoder& shape, const StageLayout& layout, StageId stage) {
-  const bool first = stage.value() == 0;
-  const bool last = stage.value() == layout.stages() - 1;
-  const bool head_is_embedding = first && shape.tie_embeddings;
-  const auto layers = kinds_of_stage(shape, layout, stage);
-  std::int64_t count = 0;
-  for (std::size_t kind = 0; kind < layers.size(); ++kind)
-    count += layers[kind] * shape.kinds[kind].parameters();
-  if (shape.edges) {
-    const CountedEdges& edges = *shape.edges;
-    return count + (first ? edges.before : 0) + (last ? edges.after : 0) -
-           (first && last ? edges.shared : 0);
-  }
-  if (last) count += shape.hidden_size();
-  if (layout.spread_vocabulary) {
-    const std::int64_t share = share_of(shape.embedding_parameters(), layout.ranks());
-    if (stage.value() < layout.ranks()) count += share;
-    if (stage.value() >= layout.stages() - layout.ranks() && !shape.tie_embeddings) count += share;
-    return count;
-  }
-  if (first) count += shape.embedding_parameters();
-  if (last && !head_is_embedding) count += shape.embedding_parameters();
-  return count;
 }
 
 EdgeTime StageTable::weight_gradient(StageId stage) const {
