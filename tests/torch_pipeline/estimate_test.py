@@ -11,7 +11,7 @@ from slimpack import InvalidInput
 from slimpack.torch.profiling import estimate
 from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.clock import Clock
-from slimpack.torch.profiling.figures import _at
+from slimpack.torch.profiling.estimate import _at
 from slimpack.torch.profiling.live_bytes import CountedBytes
 from slimpack.torch.profiling.lone_layer import LoneLayer, Point
 

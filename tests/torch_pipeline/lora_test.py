@@ -16,7 +16,7 @@ from slimpack.torch.pipeline.local import LocalEngine, stages_of
 from slimpack.torch.pipeline.random_plan import random_plan
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForCausalLM
-from trial import BOUND, random_case, run_locally
+from trial import BOUND, assert_step_equals_plain_training, random_case, run_locally
 
 # Beside plain LoRA of all layers.
 VARIANTS = {
@@ -35,12 +35,7 @@ def assert_adapters_train(model, seed, **settings):
     """One random step on stages of copies of a PeftModel, against the PeftModel's own."""
     plan, documents = random_case(seed, **settings)
     base = base_of(model)
-    engine, (loss, _) = run_locally(base, plan, documents)
-    with Fp64Casts():
-        expected = plain_step(model, documents)
-    assert abs(loss - expected) <= BOUND * expected
-    difference, name = largest_difference(base, engine.stages)
-    assert difference <= BOUND, f"{name}: {difference:.2e}"
+    engine = assert_step_equals_plain_training(base, plan, documents, plain=model)
     trained = {name for name, p in base.named_parameters() if p.grad is not None}
     found = {name for stage in engine.stages for name, p in stage.model.named_parameters()
              if p.grad is not None}

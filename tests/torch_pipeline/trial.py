@@ -56,10 +56,13 @@ def assert_model_equals_plain_training(model, seed, **settings):
     assert_step_equals_plain_training(model, *random_case(seed, **settings))
 
 
-def assert_step_equals_plain_training(model, plan, documents):
+def assert_step_equals_plain_training(model, plan, documents, plain=None):
+    """The loss and gradients of a step, against one document at a time: of the model, or of `plain`, which has
+    the same parameters. Returns the engine."""
     engine, (loss, _) = run_locally(model, plan, documents)
     with Fp64Casts():
-        expected = plain_step(model, documents)
+        expected = plain_step(plain or model, documents)
     assert abs(loss - expected) <= BOUND * expected
     difference, name = largest_difference(model, engine.stages)
     assert difference <= BOUND, f"{name}: {difference:.2e}"
+    return engine

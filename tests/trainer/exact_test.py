@@ -11,7 +11,7 @@ from slimpack.torch import SlimPackTrainer
 from transformers import DataCollatorForLanguageModeling
 from uneven import (
     LENGTHS,
-    Notes,
+    Noted,
     arguments,
     documents,
     largest_difference,
@@ -22,10 +22,6 @@ from uneven import (
     tiny_model,
     train_in_fp64,
 )
-
-
-class Noted(Notes, SlimPackTrainer):
-    pass
 
 
 @pytest.mark.cases

@@ -2,13 +2,8 @@
 
 import pytest
 import torch
-from slimpack.torch import SlimPackTrainer
 from transformers import TrainerCallback
-from uneven import Notes, arguments, documents, tiny_model
-
-
-class Noted(Notes, SlimPackTrainer):
-    pass
+from uneven import Noted, arguments, documents, tiny_model
 
 
 class Stop(TrainerCallback):

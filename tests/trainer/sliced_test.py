@@ -8,7 +8,7 @@ from slimpack.torch import SlimPackTrainer
 from sft_test import conversations, prepared
 from sft_test import make as make_sft
 from uneven import (
-    Notes,
+    Noted,
     arguments,
     documents,
     largest_difference,
@@ -18,10 +18,6 @@ from uneven import (
     tiny_model,
     train_in_fp64,
 )
-
-
-class Noted(Notes, SlimPackTrainer):
-    pass
 
 
 @pytest.mark.cases

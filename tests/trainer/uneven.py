@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 from slimpack.labelled import IGNORED
+from slimpack.torch import SlimPackTrainer
 from slimpack.torch.pipeline.comparison import Fp64Casts
 from transformers import LlamaConfig, LlamaForCausalLM, TrainingArguments
 
@@ -49,6 +50,10 @@ class Notes:
             found += [batch["input_ids"][0, begin:end].tolist() for begin, end in zip(bounds, bounds[1:], strict=False)]
         self.trained.append([ids for ids in found if ids != [0]])  # no document: documents() gives no token 0
         return super().training_step(model, inputs, num_items_in_batch)
+
+
+class Noted(Notes, SlimPackTrainer):
+    pass
 
 
 def named(rows, trained):

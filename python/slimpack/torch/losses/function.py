@@ -3,7 +3,7 @@
 import torch
 
 from slimpack import InvalidInput
-from slimpack.torch.losses.tokens import DOCUMENT, TOKEN, CrossEntropy, require_mean
+from slimpack.torch.losses.tokens import DOCUMENT, SUM, TOKEN, CrossEntropy, require_mean
 
 _TRIED = 8  # rows of which a function must give what it gives for parts of them
 
@@ -19,6 +19,10 @@ class LossFunction:
     @property
     def is_plain_cross_entropy(self):
         return isinstance(self._function, CrossEntropy) and self._function.is_plain
+
+    def divisor(self, weight):
+        """The divisor of a step's loss whose targets have this weight together."""
+        return 1.0 if self.mean == SUM else weight
 
     def __call__(self, rows):
         """(loss by row, metrics by row). Raises InvalidInput where the function returns anything else, and

@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from slimpack import InvalidInput
-from slimpack.torch.losses.tokens import _require
+from slimpack.torch.losses.tokens import require_number
 
 
 class Value(NamedTuple):
@@ -62,8 +62,8 @@ def dpo(chosen, rejected, reference, *, beta=0.1, label_smoothing=0.0):
     difference), chosen_logprob, rejected_logprob.
     """
     pairs = _pairs(chosen, rejected)
-    _require("beta", beta, 0, above=True)
-    _require("label_smoothing", label_smoothing, 0, 0.5)
+    require_number("beta", beta, 0, above=True)
+    require_number("label_smoothing", label_smoothing, 0, 0.5)
 
     def objective(logprobs, weights):
         _require_sequences(pairs, reference, logprobs, weights)
@@ -86,7 +86,7 @@ def orpo(chosen, rejected, *, weight=0.1):
     Metrics: cross_entropy, odds_loss, accuracy.
     """
     pairs = _pairs(chosen, rejected)
-    _require("weight", weight, 0)
+    require_number("weight", weight, 0)
 
     def objective(logprobs, weights):
         _require_sequences(pairs, None, logprobs, weights)
@@ -110,8 +110,8 @@ def sequence_policy(advantages, old_logprobs, *, clip_low=3e-4, clip_high=4e-4):
     Engine.logprobs returns them.
     Metrics: ratio, clip_fraction.
     """
-    _require("clip_low", clip_low, 0, 1)
-    _require("clip_high", clip_high, 0)
+    require_number("clip_low", clip_low, 0, 1)
+    require_number("clip_high", clip_high, 0)
 
     def objective(logprobs, weights):
         for name, given in (("advantages", advantages), ("old_logprobs", old_logprobs)):

@@ -14,7 +14,8 @@ def require_mean(mean):
         raise InvalidInput(f'a loss has mean {mean!r}, must be "{TOKEN}", "{DOCUMENT}" or "{SUM}"')
 
 
-def _require(name, value, low, high=float("inf"), *, above=False):
+def require_number(name, value, low, high=float("inf"), *, above=False):
+    """Raises InvalidInput unless a setting is a finite number from low, or above it, to high."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not (number and (low < value if above else low <= value) and value <= high and value < float("inf")):
         limit = f"above {low}" if above else f"from {low}"
@@ -42,8 +43,8 @@ class CrossEntropy:
 
     def __post_init__(self):
         require_mean(self.mean)
-        _require("label_smoothing", self.label_smoothing, 0, 1)
-        _require("z_loss", self.z_loss, 0)
+        require_number("label_smoothing", self.label_smoothing, 0, 1)
+        require_number("z_loss", self.z_loss, 0)
 
     @property
     def is_plain(self):
@@ -82,8 +83,8 @@ class Distillation:
 
     def __post_init__(self):
         require_mean(self.mean)
-        _require("share", self.share, 0, 1)
-        _require("temperature", self.temperature, 0, above=True)
+        require_number("share", self.share, 0, 1)
+        require_number("temperature", self.temperature, 0, above=True)
 
     def __call__(self, rows):
         ids_TK, teacher_TK = rows["teacher_ids"].long(), rows["teacher_logprobs"]
@@ -130,9 +131,9 @@ class PolicyLoss:
 
     def __post_init__(self):
         require_mean(self.mean)
-        _require("clip_low", self.clip_low, 0, 1)
+        require_number("clip_low", self.clip_low, 0, 1)
         for name in ("clip_high", "kl", "entropy"):
-            _require(name, getattr(self, name), 0)
+            require_number(name, getattr(self, name), 0)
 
     def __call__(self, rows):
         logprobs_T = rows.logprobs_T

@@ -81,11 +81,7 @@ def _checked(plan, sequence, given, vocabulary):
 
 
 def _extra(given, name, tokens):
-    try:
-        of_token = torch.as_tensor(given).detach().cpu()
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(f"{name} are no numbers: {reason}; give one entry for each token") from None
+    of_token = _converted(given, f"{name} are no numbers", "; give one entry for each token").detach().cpu()
     if of_token.ndim == 0 or len(of_token) != tokens:
         raise InvalidInput(f"{name} has shape {list(of_token.shape)}, the document has {tokens} tokens; give one "
                            "entry for each token, also for those that are no targets")
@@ -101,15 +97,20 @@ def _entry(by_sequence, sequence, name):
 
 
 def _tensor(given, name):
-    try:
-        ids = torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        reason = str(error).splitlines()[0]
-        raise InvalidInput(f"{name} is no list of token ids: {reason}") from None
+    ids = _converted(given, f"{name} is no list of token ids")
     if ids.numel() and (ids.dtype == torch.bool or ids.is_floating_point() or ids.is_complex()):
         raise InvalidInput(
             f"{name} is of type {ids.dtype}, must be whole numbers; give token ids")
     return ids.to(torch.int64)
+
+
+def _converted(given, refusal, remedy=""):
+    """A tensor of what is given. Raises InvalidInput with torch's reason between refusal and remedy."""
+    try:
+        return torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"{refusal}: {reason}{remedy}") from None
 
 
 def _require_known(ids, vocabulary, name, besides=None):

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from slimpack import InvalidInput
 from slimpack.torch.losses.function import loss_of
 from slimpack.torch.losses.objectives import value_of
-from slimpack.torch.losses.tokens import SUM, TOKEN
+from slimpack.torch.losses.tokens import TOKEN
 from slimpack.torch.pipeline.adapter_files import join_shares
 from slimpack.torch.pipeline.adapters import require_equal_replicas
 from slimpack.torch.pipeline.documents import Documents, Given
@@ -247,7 +247,7 @@ class Engine:
         sequences = plan.replicas[replica].sequences if at_an_end else ()
         own = Documents(plan, sequences, given, self.stage, loss.mean)
         targets, weight = self._agree(plan, own)
-        return of_stage, own, _Totals(targets, 1.0 if loss.mean == SUM else weight)
+        return of_stage, own, _Totals(targets, loss.divisor(weight))
 
     def _run(self, plan, of_stage, own, totals, loss):
         place, groups = self.stage.place, self.groups

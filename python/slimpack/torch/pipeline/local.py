@@ -4,7 +4,7 @@ plan without launching anything. It runs the same code as an Engine."""
 import collections
 
 from slimpack.torch.losses.function import loss_of
-from slimpack.torch.losses.tokens import SUM, TOKEN
+from slimpack.torch.losses.tokens import TOKEN
 from slimpack.torch.pipeline.documents import Documents, Given
 from slimpack.torch.pipeline.experts import MICROPACK, balance_of, require_mode
 from slimpack.torch.pipeline.gradients import added_to_others
@@ -47,7 +47,7 @@ class LocalEngine:
         replicas = [Documents(plan, replica.sequences, given, self.stages[0], self._loss.mean)
                     for replica in plan.replicas]
         weight = sum(replica.weight for replica in replicas)
-        divisor = 1.0 if self._loss.mean == SUM else weight or 1.0
+        divisor = self._loss.divisor(weight) or 1.0
         return [[StageStep(stage, stage_plan(plan, number, stage.place.index), own.tokens, own.targets,
                            StepLoss(stage, self._loss, divisor),
                            balance_of(stage, self._load_balancing, plan))

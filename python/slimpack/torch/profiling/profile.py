@@ -1,7 +1,6 @@
 """Measures a model and writes the cost file that plans are made from."""
 
 import json
-import os
 from pathlib import Path
 
 import torch
@@ -12,7 +11,6 @@ from slimpack.torch.profiling.clock import Clock
 from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.edges import Embedding, Head, fastest_of
-from slimpack.torch.profiling.host import host_fields
 from slimpack.torch.profiling.live_bytes import live_bytes
 from slimpack.torch.profiling.lone_layer import (
     ELEMENTWISE,
@@ -22,7 +20,7 @@ from slimpack.torch.profiling.lone_layer import (
     Sizes,
 )
 from slimpack.torch.profiling.peak import peak_flops
-from slimpack.torch.profiling.transfers import measured_transfer
+from slimpack.torch.profiling.transfers import host_fields, measured_transfer, share_of_memory
 from slimpack.torch.profiling.turns import in_turns, long_points, points_up_to
 
 DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64"}
@@ -261,8 +259,7 @@ def _is_same_part(found, known):
 def _memory(device):
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
-    processes = dist.get_world_size() if dist.is_initialized() else 1
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // processes
+    return share_of_memory("SC_PHYS_PAGES")
 
 
 def _name(device):

@@ -1,5 +1,6 @@
-"""Measures messages between neighbouring ranks."""
+"""Measures messages between neighbouring ranks, and copies between a GPU and host memory."""
 
+import os
 import time
 
 import torch
@@ -7,6 +8,7 @@ import torch.distributed as dist
 
 _SIZES = (1 << 10, 1 << 22)  # bytes: latency, and the time of a byte
 _ROUNDS = 32
+_COPIED = 1 << 28  # bytes of a copy that is measured
 
 
 def measured_transfer(device):
@@ -39,3 +41,32 @@ def _there_and_back(message):
     if message.is_cuda:
         torch.cuda.synchronize(message.device)
     return time.perf_counter() - begin
+
+
+def host_fields(lone, clock):
+    """Fields of a cost file about host memory, where what is offloaded waits; none on a CPU, whose memory
+    it is. Half of the free memory is a rank's share to pin, as for slimpack train.
+
+    lone: a LoneLayer, whose parameters an optimizer in host memory updates. Its time includes the
+    ways of gradients and weights.
+    """
+    if lone.device.type != "cuda":
+        return {}
+    return {"host_per_byte": _copy_time(lone.device, clock), "host_memory": share_of_memory("SC_AVPHYS_PAGES") // 2,
+            "host_optimizer": {"per_parameter": lone.optimizer_time(offload=True), "state_bytes": 0.0}}
+
+
+def _copy_time(device, clock):
+    """Nanoseconds of a byte to pinned memory or back, whichever takes longer."""
+    pinned = torch.empty(_COPIED, dtype=torch.uint8, pin_memory=True)
+    there = torch.empty_like(pinned, device=device)
+    ways = ((pinned, there), (there, pinned))
+    times = [[clock.timed(lambda: to.copy_(of, non_blocking=True))[1] for of, to in ways]
+             for _ in range(4)]
+    return max(map(min, zip(*times, strict=True))) / _COPIED
+
+
+def share_of_memory(pages):
+    """Bytes of host memory for each rank. pages: the name of os.sysconf that counts them."""
+    processes = dist.get_world_size() if dist.is_initialized() else 1
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf(pages) // processes

@@ -16,8 +16,7 @@ from slimpack.torch.trainer.documents import documents_of
 from slimpack.torch.trainer.evaluation import Evaluation
 from slimpack.torch.trainer.refusals import require_caps, require_settings, require_sliceable, require_trainer
 from slimpack.torch.trainer.sliced import SlicedDocuments
-from slimpack.torch.trainer.steps import Steps, loader_of
-from slimpack.torch.trainer.work import costs_of_model
+from slimpack.torch.trainer.steps import Steps, costs_of_model, loader_of
 
 
 class SlimPackMixin:

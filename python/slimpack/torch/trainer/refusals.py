@@ -83,7 +83,6 @@ def require_trainer(trainer, behind):
                            "to False, or take TRL's SFTTrainer, which takes their mean")
 
 
-
 def require_sliceable(trainer, behind):
     """Raises InvalidInput for a trainer whose documents cannot run in slices."""
     args = trainer.args
