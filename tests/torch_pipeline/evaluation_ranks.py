@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 from families import config_of, model_of
+from replicated_ranks import REPLICATION
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts
 from slimpack.torch.pipeline.gradients import local
@@ -21,7 +22,7 @@ class Case(NamedTuple):
     kind: str
     lengths: tuple
     replicas: int = 1
-    sharded: bool = False
+    replication: str = "whole"
     options: dict = {}
 
 
@@ -68,7 +69,7 @@ def _trained(case, evaluate):
     steps with evaluations before, between and after them; None = without."""
     stage = pipeline.Stage.from_model(model_for(case), LAYER_BEGIN, dist.get_rank() % 2,
                                       check=False)
-    engine, evaluated = pipeline.Engine(stage, shard_replicas=case.sharded), []
+    engine, evaluated = pipeline.Engine(stage, **REPLICATION[case.replication]), []
     optimizer = torch.optim.AdamW(engine.stage.parameters(), lr=1e-2)
     lengths = [20, 50, 3, 9]
     plan = random_plan(lengths, LAYER_BEGIN, random.Random(1), kind=case.kind,

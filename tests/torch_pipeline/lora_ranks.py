@@ -8,7 +8,7 @@ import torch.distributed as dist
 from adapted import adapted, lora
 from families import config_of, model_of
 from peft import get_peft_model
-from replicated_ranks import LAYERS, STAGES, steps_of, trained, whole
+from replicated_ranks import LAYERS, REPLICATION, STAGES, steps_of, trained, whole
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.comparison import Fp64Casts
 from training_ranks import trainer_of
@@ -17,15 +17,15 @@ LAYER_BEGIN, SEED = [0, 1, LAYERS], 3
 NONE = {}  # settings of an adapter beyond the usual
 
 
-def differences(cases, seed, max_norm, sharded):
+def differences(cases, seed, max_norm, replication):
     """By case what this rank Found; cases: (family, kind of the plans, settings of the adapter)."""
-    return [trained(lambda of=family, s=settings: adapted(of, seed, **s), kind, seed, max_norm, sharded)
+    return [trained(lambda of=family, s=settings: adapted(of, seed, **s), kind, seed, max_norm, replication)
             for family, kind, settings in cases]
 
 
-def train(output, stages, until, sharded=False, dtype=torch.float64, resume=False, settings=NONE):
+def train(output, stages, until, replication="whole", dtype=torch.float64, resume=False, settings=NONE):
     """Trains an adapter, or without settings the model. Returns this rank's weights of it, by name."""
-    trainer = trainer_of(output, stages, sharded, dtype=dtype, resume=resume, lora=settings)
+    trainer = trainer_of(output, stages, replication, dtype=dtype, resume=resume, lora=settings)
     trainer.train(until)
     found = {name: whole(p.detach()).double().numpy().copy()
              for name, p in trainer.engine.stage.stored_parameters().items()}
@@ -34,14 +34,14 @@ def train(output, stages, until, sharded=False, dtype=torch.float64, resume=Fals
     return found
 
 
-def save(folder, family, sharded, settings):
+def save(folder, family, replication, settings):
     """Trains the adapter that stages of the bf16 model in folder/base get, and writes it and the merged
     model. Returns (loss, whether the base weights stayed)."""
     stage = pipeline.Stage.from_pretrained(folder / "base", LAYER_BEGIN, dist.get_rank() % STAGES,
                                            check=False, adapter=lora(family, **settings), adapter_seed=3)
     assert stage.dtype == torch.bfloat16
     before = frozen(stage)
-    engine = pipeline.Engine(stage, shard_replicas=sharded)
+    engine = pipeline.Engine(stage, **REPLICATION[replication])
     optimizer = pipeline.WideAdamW(stage.parameters(), lr=0.1)
     for plan, documents in steps_of(SEED, dist.get_world_size() // STAGES):
         engine.step(plan, documents)
@@ -71,12 +71,12 @@ def begin_differently():
     pipeline.Engine(pipeline.Stage.from_model(model, LAYER_BEGIN, dist.get_rank() % STAGES, check=False))
 
 
-def reference(sharded):
+def reference(replication):
     """On this rank: (log-probabilities of a step's documents without the adapter, with it, with it after
     them), and the names of what trains before and after."""
     plan, documents = next(iter(steps_of(SEED, dist.get_world_size() // STAGES)))
     stage = pipeline.Stage.from_model(adapted("llama", SEED), LAYER_BEGIN, dist.get_rank() % STAGES, check=False)
-    engine = pipeline.Engine(stage, shard_replicas=sharded)
+    engine = pipeline.Engine(stage, **REPLICATION[replication])
     trained = [{name for name, p in stage.named_parameters() if p.requires_grad}]
     with Fp64Casts():
         found = [engine.logprobs(plan, documents, adapter=adapter) for adapter in (True, False, True)]

@@ -12,6 +12,7 @@ import torch
 from families import config_of, model_of
 from peft import PeftModel
 from ranks import Ranks, outcomes, run
+from replicated_ranks import REPLICATION
 from safetensors.torch import load_file
 from slimpack.labelled import labels_of, tokens_of
 from slimpack.torch.pipeline import Checkpoints, Stage
@@ -34,40 +35,40 @@ def fixture_ranks():
 @pytest.fixture(name="ran", scope="module")
 def fixture_ran(ranks):
     """By whether weights are shared out and by rank: what differs from PEFT's own training, by case."""
-    return {sharded: ranks.run(lora_ranks.differences, CASES, 3, MAX_NORM, sharded)
-            for sharded in (False, True)}
+    return {replication: ranks.run(lora_ranks.differences, CASES, 3, MAX_NORM, replication)
+            for replication in REPLICATION}
 
 
-@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
-def test_replicas_train_adapters_as_peft_does_and_keep_states_of_them_alone(ran, sharded):
-    for of_rank in ran[sharded]:
+@pytest.mark.parametrize("replication", REPLICATION)
+def test_replicas_train_adapters_as_peft_does_and_keep_states_of_them_alone(ran, replication):
+    for of_rank in ran[replication]:
         for found in of_rank:
             assert min(found.norms) > MAX_NORM  # all were clipped
             assert found.of_weights <= BOUND and found.of_norms <= BOUND, found
             assert all(".lora_" in name for name in found.states)
     # By case and rank: 7 modules of 1 and of 3 layers; 4 of layers 1 and 3; 3 with a magnitude.
-    counts = [[len(found.states) for found in of_rank] for of_rank in ran[sharded]]
+    counts = [[len(found.states) for found in of_rank] for of_rank in ran[replication]]
     assert counts == [[14, 0, 9], [42, 16, 27]] * 2
 
 
 def test_sharded_replicas_share_frozen_weights_out_also_where_nothing_trains(ran):
-    whole, shares = ([[found.kept for found in of_rank] for of_rank in ran[sharded]]
-                     for sharded in (False, True))
+    whole, shares = ([[found.kept for found in of_rank] for of_rank in ran[replication]]
+                     for replication in ("whole", "sharded"))
     for stage in (0, 1):
         pairs = zip(shares[stage], shares[stage + 2], strict=True)
         assert [a + b for a, b in pairs] == whole[stage]
 
 
 @pytest.mark.cases
-@pytest.mark.parametrize("sharded, dtype, settings", [
-    (False, torch.bfloat16, {}),
-    (True, torch.float64, {"layers_to_transform": [3]}),  # the first stage has nothing to save
+@pytest.mark.parametrize("replication, dtype, settings", [
+    ("whole", torch.bfloat16, {}),
+    ("sharded", torch.float64, {"layers_to_transform": [3]}),  # the first stage has nothing to save
 ], ids=["whole in bf16", "sharded in fp64"])
-def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(ranks, tmp_path, sharded, dtype, settings):
+def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(ranks, tmp_path, replication, dtype, settings):
     never, stopped = tmp_path / "never", tmp_path / "stopped"
-    expected = ranks.run(lora_ranks.train, never, 2, 4, sharded, dtype, False, settings)
-    ranks.run(lora_ranks.train, stopped, 2, 2, sharded, dtype, False, settings)
-    found = ranks.run(lora_ranks.train, stopped, 2, 4, sharded, dtype, True, settings)
+    expected = ranks.run(lora_ranks.train, never, 2, 4, replication, dtype, False, settings)
+    ranks.run(lora_ranks.train, stopped, 2, 2, replication, dtype, False, settings)
+    found = ranks.run(lora_ranks.train, stopped, 2, 4, replication, dtype, True, settings)
     assert [bool(weights) for weights in found] == [not settings, True] * 2
     for weights, again in zip(expected, found, strict=True):
         assert weights.keys() == again.keys() and all(".lora_" in name for name in weights)
@@ -78,7 +79,7 @@ def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(ranks, tmp_path, s
 def fixture_trained(ranks, tmp_path_factory):
     """(folder, weights by rank) of two steps of two stages with two replicas that share weights out."""
     folder = tmp_path_factory.mktemp("trained")
-    return folder, ranks.run(lora_ranks.train, folder, 2, 2, True)
+    return folder, ranks.run(lora_ranks.train, folder, 2, 2, "sharded")
 
 
 def test_a_checkpoint_holds_the_adapter_and_its_states_alone(trained):
@@ -91,7 +92,7 @@ def test_a_checkpoint_holds_the_adapter_and_its_states_alone(trained):
 
 def test_a_checkpoint_of_shares_on_two_stages_loads_whole_on_one(trained, tmp_path):
     (tmp_path / "checkpoints").symlink_to(trained[0] / "checkpoints")
-    of_one, = run(1, lora_ranks.train, tmp_path, 1, 2, False, torch.float64, True)
+    of_one, = run(1, lora_ranks.train, tmp_path, 1, 2, "whole", torch.float64, True)
     for of_rank in trained[1]:
         assert all(np.array_equal(of_one[name], weight) for name, weight in of_rank.items())
 
@@ -108,12 +109,12 @@ def test_a_checkpoint_of_another_adapter_is_refused(trained, tmp_path, settings,
 
 
 def test_a_checkpoint_of_whole_weights_is_no_checkpoint_of_an_adapter(tmp_path):
-    run(2, lora_ranks.train, tmp_path, 2, 1, False, torch.float64, False, None)
+    run(2, lora_ranks.train, tmp_path, 2, 1, "whole", torch.float64, False, None)
     assert_refused(tmp_path, {}, "holds the weights of a whole model, this run trains an adapter; ")
 
 
 def assert_refused(folder, settings, reason):
-    for failed, (kind, text, _) in outcomes(2, lora_ranks.train, folder, 2, 3, False, torch.float64, True,
+    for failed, (kind, text, _) in outcomes(2, lora_ranks.train, folder, 2, 3, "whole", torch.float64, True,
                                             settings):
         assert failed and kind == "InvalidInput" and "\n" not in text
         assert re.search(reason, text), text
@@ -125,17 +126,17 @@ def test_replicas_that_begin_with_other_adapters_are_refused():
         assert "the adapters of ranks 0 and 2 begin with different weights; call torch.manual_seed" in text
 
 
-SAVED = [("llama", {}, False), ("gpt2", {"use_rslora": True}, True), ("qwen3_moe", {}, False),
-         ("llama", {"use_dora": True, "layers_to_transform": [2]}, True), ("phi3", {}, False)]
+SAVED = [("llama", {}, "whole"), ("gpt2", {"use_rslora": True}, "sharded"), ("qwen3_moe", {}, "resharded"),
+         ("llama", {"use_dora": True, "layers_to_transform": [2]}, "sharded"), ("phi3", {}, "whole")]
 
 
 @pytest.fixture(name="saved", scope="module", params=SAVED, ids=lambda case: f"{case[0]}-{case[2]}")
 def fixture_saved(request, ranks, tmp_path_factory):
     """(folder of base, adapter and merged, family, (loss, whether base weights stayed) by rank)"""
-    family, settings, sharded = request.param
+    family, settings, replication = request.param
     folder = tmp_path_factory.mktemp("saved")
     model_of(config_of(family), 1, torch.bfloat16).save_pretrained(folder / "base")
-    return folder, family, ranks.run(lora_ranks.save, folder, family, sharded, settings)
+    return folder, family, ranks.run(lora_ranks.save, folder, family, replication, settings)
 
 
 def wide(folder):
@@ -187,11 +188,11 @@ def test_stages_go_on_from_what_was_written(saved):
         assert torch.equal(parameter, tensor), name
 
 
-@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
-def test_the_reference_is_the_model_without_its_adapter(sharded):
+@pytest.mark.parametrize("replication", REPLICATION)
+def test_the_reference_is_the_model_without_its_adapter(replication):
     (_, documents), *_ = replicated_ranks.steps_of(lora_ranks.SEED, 2)
     base = model_of(config_of("llama"), lora_ranks.SEED)
-    for (before, without, after), (trained, still) in run(4, lora_ranks.reference, sharded):
+    for (before, without, after), (trained, still) in run(4, lora_ranks.reference, replication):
         assert trained == still
         for number, document in enumerate(documents):
             tokens, labels = tokens_of(document), labels_of(document)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from pipeline_worker import close
-from replicated_ranks import whole
+from replicated_ranks import REPLICATION, whole
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline.random_plan import random_plan
 
@@ -31,13 +31,13 @@ def plan_and_documents():
     return random_plan(lengths, LAYER_BEGIN, random.Random(5), replicas=REPLICAS), documents
 
 
-def step(folder, sharded):
+def step(folder, replication):
     """This rank's Found with the model in a folder."""
     stage = pipeline.Stage.from_pretrained(folder, LAYER_BEGIN, dist.get_rank() % STAGES,
                                            dtype=torch.bfloat16, check=False)
     assert stage.dtype == torch.bfloat16
     wide = {name for name, p in stage.model.named_parameters() if p.dtype == torch.float32}
-    engine = pipeline.Engine(stage, shard_replicas=sharded)
+    engine = pipeline.Engine(stage, **REPLICATION[replication])
     optimizer = pipeline.WideAdamW(stage.parameters(), lr=1e-2)
     loss = engine.step(*plan_and_documents()).loss
     norm = engine.clip_grad_norm(float("inf"))

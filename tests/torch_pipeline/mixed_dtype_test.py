@@ -9,6 +9,7 @@ import pytest
 import torch
 from families import config_of, model_of
 from ranks import run
+from replicated_ranks import REPLICATION
 from slimpack import InvalidInput
 from slimpack.torch.pipeline import LocalEngine
 from slimpack.torch.pipeline.comparison import plain_step
@@ -26,8 +27,8 @@ def fixture_found(request, tmp_path_factory):
     """(folder, by whether replicas share weights out what the ranks Found)."""
     folder = tmp_path_factory.mktemp(request.param)
     model_of(config_of(request.param), 1, torch.float32).save_pretrained(folder)
-    return folder, {sharded: run(RANKS, mixed_dtype_ranks.step, folder, sharded)
-                    for sharded in (False, True)}
+    return folder, {replication: run(RANKS, mixed_dtype_ranks.step, folder, replication)
+                    for replication in REPLICATION}
 
 
 def relative(found, expected):
@@ -48,15 +49,16 @@ def test_stages_exchange_the_dtype_of_hidden_states(found):
     losses = [plain_step(of, documents) for of in (model, exact)]
     plain, reference = ({name: p.grad.float().numpy() for name, p in of.named_parameters()
                          if p.grad is not None} for of in (model, exact))
-    ours = {name: grad for of_rank in of_ranks[False] for name, grad in of_rank.gradients.items()}
+    ours = {name: grad for of_rank in of_ranks["whole"] for name, grad in of_rank.gradients.items()}
     assert plain.keys() <= ours.keys()  # replicas sum gradients that nobody has, too
-    assert of_ranks[False][0].loss == pytest.approx(losses[1], rel=0.01)
+    assert of_ranks["whole"][0].loss == pytest.approx(losses[1], rel=0.01)
     noise = relative(as_one(plain, plain), as_one(reference, plain))
     assert relative(as_one(ours, plain), as_one(reference, plain)) <= 1.5 * noise
 
 
-def test_replicas_share_out_what_has_the_main_dtype_and_sum_the_rest(found):
-    whole, sharded = found[1][False], found[1][True]
+@pytest.mark.parametrize("replication", ["sharded", "resharded"])
+def test_replicas_share_out_what_has_the_main_dtype_and_sum_the_rest(found, replication):
+    whole, sharded = found[1]["whole"], found[1][replication]
     assert any(of_rank.wide for of_rank in whole)
     for expected, of_rank in zip(whole, sharded, strict=True):
         assert of_rank.loss == expected.loss and of_rank.wide == expected.wide
@@ -68,9 +70,9 @@ def test_replicas_share_out_what_has_the_main_dtype_and_sum_the_rest(found):
                 assert relative(of_rank.gradients[name], gradient) < 0.01, name
 
 
-@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
-def test_replicas_have_the_same_weights_after_an_update(found, sharded):
-    first, second = found[1][sharded][:2], found[1][sharded][2:]
+@pytest.mark.parametrize("replication", REPLICATION)
+def test_replicas_have_the_same_weights_after_an_update(found, replication):
+    first, second = found[1][replication][:2], found[1][replication][2:]
     for one, other in zip(first, second, strict=True):
         assert one.weights.keys() == other.weights.keys()
         for name, weight in one.weights.items():

@@ -19,7 +19,7 @@ EVALUATING = with_held_out(2)
 def fixture_whole(tmp_path_factory):
     """(folder, weights by rank) of a run of four steps that never stopped."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, run(2, train, folder, 2, 4, False, EVALUATING)
+    return folder, run(2, train, folder, 2, 4, "whole", EVALUATING)
 
 
 def steps_of(folder):
@@ -35,7 +35,7 @@ def assert_same_bits(runs, others):
 
 
 def assert_goes_on_as_if_it_had_never_stopped(folder, whole):
-    assert_same_bits(run(2, resume, folder, 2, 4, False, EVALUATING), whole[1])
+    assert_same_bits(run(2, resume, folder, 2, 4, "whole", EVALUATING), whole[1])
     for figure, of in (("loss", lines), ("evaluation_loss", evaluations)):
         expected = {line["step"]: line[figure] for line in of(whole[0])}
         found = {line["step"]: line[figure] for line in of(folder)}

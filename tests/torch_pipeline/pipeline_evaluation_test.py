@@ -18,8 +18,9 @@ CASES = {
 }
 REPLICATED = {
     "whole": Case("llama", "sliced", LENGTHS, replicas=2),
-    "sharded": Case("llama", "sliced", LENGTHS, replicas=2, sharded=True),
-    "one document": Case("llama", "sliced", (90,), replicas=2, sharded=True),
+    "sharded": Case("llama", "sliced", LENGTHS, replicas=2, replication="sharded"),
+    "one document": Case("llama", "sliced", (90,), replicas=2, replication="sharded"),
+    "resharded": Case("llama", "sliced", LENGTHS, replicas=2, replication="resharded"),
 }
 
 
@@ -64,7 +65,7 @@ def test_an_evaluation_keeps_less_than_a_step(found):
 def fixture_evaluated(tmp_path_factory):
     """(folder, weights by rank) of a run of four steps that evaluates every third."""
     folder = tmp_path_factory.mktemp("evaluated")
-    return folder, run(2, train, folder, 2, 4, False, training_ranks.with_held_out(3))
+    return folder, run(2, train, folder, 2, 4, "whole", training_ranks.with_held_out(3))
 
 
 def test_a_run_evaluates_before_its_first_step_at_its_turns_and_at_the_end(evaluated):
@@ -96,7 +97,7 @@ def test_the_losses_are_those_of_the_first_and_of_the_last_weights(evaluated):
 def test_sets_of_several_names_have_a_line_each(evaluated, tmp_path):
     """Together with the documents of one set, whose loss is then the mean of theirs by targets."""
     sets = {"short": HELD_OUT[1:2], "others": [*HELD_OUT[:1], *HELD_OUT[2:]]}
-    weights = run(2, train, tmp_path, 2, 4, False, {"held_out": sets, "evaluate_every": 3})
+    weights = run(2, train, tmp_path, 2, 4, "whole", {"held_out": sets, "evaluate_every": 3})
     lines = training_ranks.evaluations(tmp_path)
     assert [(line["step"], line["evaluation_name"]) for line in lines] == [
         (step, name) for step in (0, 3, 4) for name in sets]
@@ -114,12 +115,12 @@ def test_a_set_is_refused_by_its_name(tmp_path):
     for held_out, message in (({"a": [[5, 6]], "b": [[5]]}, "held_out['b'] has no target, so there is no loss; give "
                                "other documents"),
                               ({"": [[5, 6]]}, "held_out has a set named ''; give texts of one line as names")):
-        (failed, (kind, text, _)), = outcomes(1, train, tmp_path, 1, 1, False, {"held_out": held_out})
+        (failed, (kind, text, _)), = outcomes(1, train, tmp_path, 1, 1, "whole", {"held_out": held_out})
         assert failed and (kind, text) == ("InvalidInput", message)
 
 
 def test_documents_without_a_target_are_refused(tmp_path):
-    (failed, (kind, text, _)), = outcomes(1, train, tmp_path, 1, 1, False,
+    (failed, (kind, text, _)), = outcomes(1, train, tmp_path, 1, 1, "whole",
                                           {"held_out": [[5], [], [7]]})
     assert failed and kind == "InvalidInput"
     assert text == "held_out has no target, so there is no loss; give other documents"

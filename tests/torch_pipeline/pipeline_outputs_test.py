@@ -19,7 +19,7 @@ from training_ranks import lines, resume, train
 def fixture_whole(tmp_path_factory):
     """(folder, weights by rank) of a run of four steps, with checkpoints after 2 and 4."""
     folder = tmp_path_factory.mktemp("whole")
-    return folder, run(2, train, folder, 2, 4, False, {"checkpoint_every": 2})
+    return folder, run(2, train, folder, 2, 4, "whole", {"checkpoint_every": 2})
 
 
 def test_a_folder_in_use_keeps_both_programs_out(tmp_path):

@@ -14,7 +14,7 @@ from slimpack.torch.pipeline import LocalEngine, Stage
 from slimpack.torch.pipeline.local import stages_of
 from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.random_plan import random_plan
-from slimpack.torch.pipeline.replication import Sharded
+from slimpack.torch.pipeline.replication import Sharded, replication_of
 from torch.distributed.fsdp import FSDPModule
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -158,6 +158,11 @@ def test_a_release_of_torch_that_cannot_share_weights_out_is_refused(monkeypatch
     monkeypatch.delattr(FSDPModule, "set_reduce_scatter_unused_params", raising=False)
     with pytest.raises(InvalidInput, match="take torch 2.13, or leave shard_replicas out"):
         Sharded(None, None)
+
+
+def test_resharding_whole_replicas_is_refused():
+    with pytest.raises(InvalidInput, match="for replicas that share weights out; give shard_replicas=True, too"):
+        replication_of(None, None, sharded=False, resharded=True)
 
 
 @pytest.mark.parametrize(("which", "reason"), [

@@ -11,6 +11,7 @@ import training_ranks
 from families import config_of, model_of
 from processes import BUILD
 from ranks import outcomes, run
+from replicated_ranks import REPLICATION
 from slimpack import InvalidInput
 from slimpack.torch.pipeline import Checkpoints, Stage, StepSampler
 from training_ranks import train
@@ -79,29 +80,29 @@ def test_a_report_shows_the_last_step(whole, tmp_path):
     assert len(page["documents"]) == last["sequences"]
 
 
-@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
-def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(tmp_path, sharded):
+@pytest.mark.parametrize("replication", REPLICATION)
+def test_a_resumed_run_has_the_bits_of_one_that_never_stopped(tmp_path, replication):
     never, stopped = tmp_path / "never", tmp_path / "stopped"
-    expected = run(4, train, never, 2, 4, sharded)
-    run(4, train, stopped, 2, 2, sharded)
-    got = run(4, training_ranks.resume, stopped, 2, 4, sharded)
+    expected = run(4, train, never, 2, 4, replication)
+    run(4, train, stopped, 2, 2, replication)
+    got = run(4, training_ranks.resume, stopped, 2, 4, replication)
     assert_same_bits(expected, got)
     assert losses(stopped) == losses(never)
 
 
-@pytest.mark.parametrize("sharded", [False, True], ids=["whole", "sharded"])
-def test_a_resumed_run_in_bf16_has_the_bits_of_one_that_never_stopped(tmp_path, sharded):
+@pytest.mark.parametrize("replication", REPLICATION)
+def test_a_resumed_run_in_bf16_has_the_bits_of_one_that_never_stopped(tmp_path, replication):
     # The weights and moments that AdamW keeps in fp32 are in the checkpoint.
     never, stopped, narrow = tmp_path / "never", tmp_path / "stopped", {"dtype": torch.bfloat16}
-    expected = run(4, train, never, 2, 4, sharded, narrow)
-    run(4, train, stopped, 2, 2, sharded, narrow)
-    got = run(4, training_ranks.resume, stopped, 2, 4, sharded, narrow)
+    expected = run(4, train, never, 2, 4, replication, narrow)
+    run(4, train, stopped, 2, 2, replication, narrow)
+    got = run(4, training_ranks.resume, stopped, 2, 4, replication, narrow)
     assert_same_bits(expected, got)
     assert losses(stopped) == losses(never)
 
 
 def test_a_checkpoint_of_shares_on_two_stages_loads_whole_on_one(whole, tmp_path):
-    run(4, train, tmp_path, 2, 2, True)
+    run(4, train, tmp_path, 2, 2, "sharded")
     of_one, = run(1, training_ranks.resume, tmp_path, 1, 4)
     for weights in whole[1]:
         for name, weight in weights.items():

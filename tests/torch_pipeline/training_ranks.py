@@ -16,6 +16,7 @@ import slimpack
 import torch
 import torch.distributed as dist
 from families import config_of, model_of
+from replicated_ranks import REPLICATION
 from slimpack.torch import pipeline
 from slimpack.torch.pipeline import checkpoints
 from transformers import AutoConfig
@@ -46,7 +47,7 @@ def read_held_out(document, begin, end):
     return torch.from_numpy(HELD_OUT[document][begin:end])
 
 
-def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, loss="token", lora=None, **options):
+def trainer_of(output, stages, replication="whole", *, dtype=torch.float64, loss="token", lora=None, **options):
     """A Trainer of the model that every rank makes alike. lora: settings of an adapter that it has."""
     world, rank = dist.get_world_size(), dist.get_rank()
     job = job_of(stages, world // stages)
@@ -58,7 +59,7 @@ def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, loss="toke
 
         model = with_adapter(model, MODEL, **lora)
     stage = pipeline.Stage.from_model(model, job.stages_for(sampler.peek()), rank % stages)
-    engine = pipeline.Engine(stage, loss=loss, shard_replicas=sharded)
+    engine = pipeline.Engine(stage, loss=loss, **REPLICATION[replication])
     kind = torch.optim.AdamW if dtype == torch.float64 else pipeline.WideAdamW
     optimizer = kind(stage.parameters(), lr=1e-2)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
@@ -68,9 +69,9 @@ def trainer_of(output, stages, sharded=False, *, dtype=torch.float64, loss="toke
                             **options)
 
 
-def train(output, stages, until, sharded=False, options=None):
+def train(output, stages, until, replication="whole", options=None):
     """Trains. Returns this rank's weights by name."""
-    trainer = trainer_of(output, stages, sharded, **(options or {}))
+    trainer = trainer_of(output, stages, replication, **(options or {}))
     trainer.train(until)
     return weights_of(trainer)
 
@@ -84,8 +85,8 @@ def sharded_tensor(tensor):
     return hasattr(tensor, "full_tensor")
 
 
-def resume(output, stages, until, sharded=False, options=None):
-    return train(output, stages, until, sharded, {"resume": True, **(options or {})})
+def resume(output, stages, until, replication="whole", options=None):
+    return train(output, stages, until, replication, {"resume": True, **(options or {})})
 
 
 def take_slowly(count):

@@ -31,7 +31,7 @@ from slimpack.torch.pipeline.gradients import (
 from slimpack.torch.pipeline.groups import Groups
 from slimpack.torch.pipeline.instructions import phases_of
 from slimpack.torch.pipeline.loss import StepLoss, sums_by_name
-from slimpack.torch.pipeline.packs import BACKWARD, COMPUTE, RECEIVE, stage_plan
+from slimpack.torch.pipeline.packs import COMPUTE, RECEIVE, stage_plan
 from slimpack.torch.pipeline.replication import replication_of
 from slimpack.torch.pipeline.saving import write_adapter_shard, write_index, write_shard
 from slimpack.torch.pipeline.stage_step import StageStep
@@ -72,7 +72,8 @@ class Engine:
     cause, and the engine is of no further use.
     """
 
-    def __init__(self, stage, *, loss=TOKEN, load_balancing=MICROPACK, shard_replicas=False):
+    def __init__(self, stage, *, loss=TOKEN, load_balancing=MICROPACK, shard_replicas=False,
+                 reshard_after_forward=False):
         """loss: what the loss of a step or an evaluation is the mean of: "token" = all targets,
             each by its weight; "document" = all sequences that have a target, of which each one's
             loss is the mean over its targets. A document that is split is several sequences. Or
@@ -82,6 +83,9 @@ class Engine:
         shard_replicas: whether replicas share weights and optimizer states out (replication.py).
             Then the stage's parameters are other ones from here on, so make the optimizer
             afterwards.
+        reshard_after_forward: whether replicas that share out hold whole weights and gradients of no
+            more than two layers at a time. Then every pass gathers weights, and all replicas run
+            their passes together.
         """
         require_mode(load_balancing)
         self.stage, self._loss, self._load_balancing = stage, loss_of(loss), load_balancing
@@ -89,7 +93,8 @@ class Engine:
         self.watch = FailureWatch(self.groups)
         with self.watch:
             require_equal_replicas(stage, self.groups)
-        self._replication = replication_of(stage, self.groups, shard_replicas)
+        self._replication = replication_of(stage, self.groups, sharded=shard_replicas,
+                                           resharded=reshard_after_forward)
         self._recorder = self._last = None
         self._targets = 0  # of the steps since the last update
 
@@ -257,12 +262,9 @@ class Engine:
         step = StageStep(self.stage, of_stage, own.tokens, own.targets, loss, balance)
         recorder = self._recorder = Recorder(self.stage.device)
         phases = phases_of(of_stage, place, forwards_first=step.counts_routes)
-        last_backward = max((i.number for i in phases[-1] if i.passes == BACKWARD), default=None)
         rank = _Rank(step, groups, recorder)
         for number, instructions in enumerate(phases):
-            for i in instructions:
-                if (i.operation, i.passes, i.number) == (COMPUTE, BACKWARD, last_backward):
-                    self._replication.before_last_backward()
+            for i in self._replication.passes(step, instructions):
                 rank.run(i)
             with recorder.span(WAIT_SEND):
                 groups.finish_sending()
@@ -282,7 +284,7 @@ class Engine:
         rank = _Rank(step, self.groups, Recorder(self.stage.device))
         instructions, = phases_of(step.plan, self.stage.place)
         with self._replication.gathered():
-            for i in instructions:
+            for i in self._replication.passes(step, instructions):
                 rank.run(i)
         self.groups.finish_sending()
         assert step.memories.are_empty(), "the last slices use everything that was kept"

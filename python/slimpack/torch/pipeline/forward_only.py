@@ -7,6 +7,7 @@ import torch
 from slimpack.torch.pipeline.loss import logprobs_of
 from slimpack.torch.pipeline.packs import FORWARD
 from slimpack.torch.pipeline.stage_step import StageStep
+from slimpack.torch.pipeline.sweeps import UP
 
 
 class StageEvaluation(StageStep):
@@ -27,6 +28,9 @@ class StageEvaluation(StageStep):
             return hidden_TD
         self._end(pack, hidden_TD)
         return None
+
+    def sweep_of(self, passes, number):
+        return UP
 
     def _end(self, pack, hidden_TD):
         """Takes what the last stage has computed of a pack."""

@@ -1,10 +1,12 @@
 """How the replicas of a stage come to the same gradients, and what each of them keeps.
 
 Replicas run different numbers of MicroPacks, so they meet once a step: after, or inside, the last
-backward pass.
+backward pass. Only replicas that keep no whole weights meet in every pass.
 """
 
+import collections
 import contextlib
+import itertools
 import warnings
 
 import torch
@@ -12,7 +14,13 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from slimpack import InvalidInput
+from slimpack.export.slices import Slice
+from slimpack.labelled import IGNORED
 from slimpack.torch.pipeline.gradients import summed
+from slimpack.torch.pipeline.packs import BACKWARD, COMPUTE, Pack, StagePlan
+from slimpack.torch.pipeline.stage_step import StageStep
+from slimpack.torch.pipeline.sweeps import DOWN, UP, Pass, agreed_sweeps
+from slimpack.torch.targets import Targets
 
 
 class Summed:
@@ -28,8 +36,9 @@ class Summed:
     def begin(self, plan):
         pass
 
-    def before_last_backward(self):
-        pass
+    def passes(self, _, instructions):
+        """The Instructions, as the engine runs them; does between them what replicas need."""
+        yield from instructions
 
     def gathered(self):
         """A context in which every rank has whole weights."""
@@ -45,8 +54,7 @@ class Sharded:
     """Between steps every replica keeps a share of weights, gradients and optimizer states (FSDP2).
 
     A step gathers each layer's weights once and keeps them to its end. Inside the last backward
-    pass gradients are summed and divided among the replicas, layer by layer. Gathering for every
-    MicroPack would take as many MicroPacks, in the same order, on all replicas.
+    pass gradients are summed and divided among the replicas, layer by layer.
     """
 
     norm_group = "all"
@@ -83,8 +91,12 @@ class Sharded:
                     f"step at least {len(plan.replicas)} sequences")
         self._set_last(False)
 
-    def before_last_backward(self):
-        self._set_last(True)
+    def passes(self, _, instructions):
+        last = max((i.number for i in instructions if i.passes == BACKWARD), default=None)
+        for i in instructions:
+            if (i.operation, i.passes, i.number) == (COMPUTE, BACKWARD, last):
+                self._set_last(True)
+            yield i
 
     @contextlib.contextmanager
     def gathered(self):
@@ -110,6 +122,117 @@ class Sharded:
         self._stage.set_is_last_backward(last)
 
 
-def replication_of(stage, groups, sharded):
-    """The Replication of an engine's stage; sharding its only replica changes nothing."""
-    return Sharded(stage, groups) if sharded and groups.has("replicas") else Summed(stage, groups)
+class Resharded(Sharded):
+    """Replicas that hold whole weights and gradients of two layers at a time, besides those before and
+    after the layers, which a pass holds to its end.
+
+    Every pass gathers weights and sums gradients, layer by layer, and all replicas of a stage run the
+    agreed sequence of sweeps (sweeps.py). Gradients of several passes add up in fp32 or wider.
+    """
+
+    def __init__(self, stage, groups):
+        super().__init__(stage, groups)
+        *layers, whole = self._modules
+        for layer in layers:
+            layer.set_reshard_after_forward(True)
+        # FSDP2 would guess by the order of earlier passes, and replicas would guess differently.
+        for before, after in itertools.pairwise([whole, *layers]):
+            before.set_modules_to_forward_prefetch([after])
+        for before, after in itertools.pairwise([whole, *reversed(layers)]):
+            before.set_modules_to_backward_prefetch([after])
+        layers[0].set_modules_to_backward_prefetch([layers[0]])
+        self._sums = {}  # by parameter of fewer than 32 bits
+
+    def begin(self, plan):
+        """Takes any plan: a replica without a sequence runs idle passes alone."""
+        self._set_last(True)
+
+    def passes(self, step, instructions):
+        agreed = self._agreed(step, instructions)
+        idle = Idle(step)
+        for i in instructions:
+            sweeps = False
+            if i.operation == COMPUTE:
+                self._run_idle(idle, next(agreed))
+                sweeps = step.sweep_of(i.passes, i.number) is not None
+            if sweeps:
+                self._stage.unshard()
+            yield i
+            if sweeps:
+                self._end_pass()
+        self._run_idle(idle, next(agreed))
+
+    def gathered(self):
+        return contextlib.nullcontext()
+
+    def reduce(self):
+        for parameter, total in self._sums.items():
+            parameter.grad = total.to(parameter.dtype)
+        self._sums.clear()
+        super().reduce()
+
+    def _agreed(self, step, instructions):
+        """For each pass of the instructions the idle sweeps before it, and then those after the last."""
+        first = self._groups.rank_of(0)
+        mine = [Pass(i.passes, i.number, step.sweep_of(i.passes, i.number),
+                     () if i.other is None else (first + i.other,))
+                for i in instructions if i.operation == COMPUTE]
+        of_ranks = self._groups.gather_objects(mine)
+        return iter(agreed_sweeps(of_ranks, self._stage.place.stages)[self._groups.rank])
+
+    def _run_idle(self, idle, sweeps):
+        for sweep in sweeps:
+            self._stage.unshard()
+            idle.run(sweep)
+            self._end_pass()
+
+    def _end_pass(self):
+        # Reshards, also where a pass has stopped inside a layer, which FSDP2 takes for a failure.
+        self._stage.reset_iter_state()
+        for parameter in self._stage.parameters():
+            if parameter.grad is None or parameter.dtype.itemsize >= 4:
+                continue
+            gradient, parameter.grad = parameter.grad.float(), None
+            self._sums[parameter] = self._sums[parameter] + gradient if parameter in self._sums else gradient
+
+
+class Idle:
+    """Runs idle sweeps: passes of one token without a target, which add nothing to any sum."""
+
+    _PLAN = StagePlan([Pack((Slice(0, 0, 1),))], [Pack((Slice(0, 0, 1),))], [], {0: 0})
+
+    def __init__(self, step):
+        self._stage, self._loss = step.stage, step.loss
+        self._graphs = collections.deque()  # StageSteps between their two passes
+
+    def run(self, sweep):
+        if sweep != DOWN:
+            self._graphs.append(self._forward())
+        if sweep != UP:
+            self._backward(self._graphs.popleft() if sweep == DOWN else self._graphs.pop())
+
+    def _forward(self):
+        stage = self._stage
+        tokens = {0: torch.zeros(1, dtype=torch.int64, device=stage.device)}
+        targets = {0: Targets(torch.tensor([IGNORED]))}
+        step = StageStep(stage, self._PLAN, tokens, targets, self._loss)
+        step.forward(0, None if stage.place.is_first else self._rows())
+        if stage.division.routers is not None:
+            stage.division.routers.take()
+        return step
+
+    def _backward(self, step):
+        step.backward(0, None if self._stage.place.is_last else self._rows())
+
+    def _rows(self):
+        return torch.zeros(1, self._stage.width, dtype=self._stage.dtype, device=self._stage.device)
+
+
+def replication_of(stage, groups, *, sharded, resharded):
+    """The replication of an engine's stage; sharding its only replica changes nothing."""
+    if resharded and not sharded:
+        raise InvalidInput("reshard_after_forward is for replicas that share weights out; give "
+                           "shard_replicas=True, too, or leave it out")
+    if not sharded or not groups.has("replicas"):
+        return Summed(stage, groups)
+    return Resharded(stage, groups) if resharded else Sharded(stage, groups)

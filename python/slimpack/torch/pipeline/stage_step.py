@@ -9,6 +9,7 @@ from slimpack.torch.pipeline.experts import STEP
 from slimpack.torch.pipeline.inputs import StageInputs
 from slimpack.torch.pipeline.memory import Memories
 from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
+from slimpack.torch.pipeline.sweeps import BOTH, DOWN, UP
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
 from slimpack.torch.targets import Targets
 
@@ -41,10 +42,10 @@ class StageStep:
         if rows_TD is not None:
             self._inputs.put(pack, rows_TD)
         place, stop_at = self.stage.place, None
+        if self.sweep_of(FORWARD, number) is None:
+            self._skip(pack)
+            return None
         if place.is_last and not self.counts_routes:
-            if not self._stores(pack):
-                self._skip(pack)
-                return None
             # Backward computes the rest again, and nobody waits for it.
             stop_at = place.layers[-1] if self.stage.division.last_gathers == 1 else None
         work = self._work(pack, forward=True, stop_at=stop_at)
@@ -76,6 +77,14 @@ class StageStep:
             if roots:  # a stage may be frozen
                 torch.autograd.backward(*zip(*roots, strict=True))
         return None if self.stage.place.is_first else rows.grad
+
+    def sweep_of(self, passes, number):
+        """How a pass runs over the stage's layers (sweeps.py); None = it runs none."""
+        if passes == BACKWARD:
+            return DOWN if number in self.plan.kept else BOTH
+        if number in self._kept_forwards or not self.stage.place.is_last or self.counts_routes:
+            return UP
+        return UP if self._stores(self.plan.forward[number]) else None
 
     @property
     def balance_loss(self):
