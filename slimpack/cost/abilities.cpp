@@ -18,7 +18,9 @@ bool Abilities::knows(Recompute recompute) const {
 
 Abilities abilities(const Costs& cost) {
   if (cost.autograd) {
-    Abilities own{.own_layers = true, .offloads_optimizer = cost.host.optimizer_per_parameter > 0};
+    Abilities own{.own_layers = true,
+                  .offloads_optimizer = cost.host.optimizer_per_parameter > 0,
+                  .zero = {1, 3}};
     if (cost.host.per_byte > 0) own.recomputations.push_back(Recompute::kOffload);
     return own;
   }
@@ -26,7 +28,7 @@ Abilities abilities(const Costs& cost) {
       .recomputations = {all_recomputations().begin(), all_recomputations().end()},
       .largest_merge = 1 << std::min<std::size_t>(cost.kinds.front().merge.size(), 30),
       .spreads_vocabulary = true,
-      .shares_state = true,
+      .zero = {1, 2, 3},
       .exchanges_attention = !windowed(cost),
       .keeps_by_token = true,
       .leaves_forwards = false,

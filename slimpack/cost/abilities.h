@@ -18,8 +18,8 @@ struct Abilities {
   bool offloads_optimizer = false;  ///< its states may be in host memory
   std::int32_t largest_merge = 1;   ///< the largest group of replicas: a power of two
   bool spreads_vocabulary = false;
-  bool shares_state = false;         ///< ZeRO-2 and 3
-  bool exchanges_attention = false;  ///< between ranks of a pipeline: no layer has a window
+  std::vector<std::int32_t> zero = {1};  ///< what replicas can share out (ParallelGrid::zero)
+  bool exchanges_attention = false;      ///< between ranks of a pipeline: no layer has a window
   /// Whether a policy says what a token keeps, whatever the plan. Otherwise it depends on the
   /// MicroPacks which graphs are kept.
   bool keeps_by_token = false;

@@ -279,10 +279,12 @@ Bytes AutogradStages::sequence_bytes(StageId stage, Tokens tokens) const {
   return whole(StageMemory(*this, stage).kept_input(pack, Held::kDevice));
 }
 
-ModelState AutogradStages::state(const ParameterCount& held, const ParameterCount&) const {
+ModelState AutogradStages::state(const RankParameters& rank) const {
+  const ParameterCount& held = rank.held;
   const StateBytes& of = cost.autograd->state;
   const WeightBytes weight = weight_bytes(cost);
-  const bool shares = cost.shard_replicas && replication.replicas > 1;
+  const bool gathers_by_layer = cost.zero == 3 && replication.replicas > 1;
+  const bool shares = gathers_by_layer || (cost.shard_replicas && replication.replicas > 1);
   ParameterCount share = held;
   if (shares) {
     share.frozen = share_of(held.frozen, replication.replicas);
@@ -292,11 +294,21 @@ ModelState AutogradStages::state(const ParameterCount& held, const ParameterCoun
   }
   const auto bytes = [](double all) { return Bytes(static_cast<std::int64_t>(std::ceil(all))); };
   const auto trained = static_cast<double>(share.trained);
-  // The share stays beside the weights that a step has gathered.
-  ParameterCount there = held;
+  // Whole parameters are gathered beside the share: all that the rank holds, or what lies outside
+  // of layers with a layer that runs and one that travels. Parameters that stay whole are no share.
+  const auto gathered = [&](std::int64_t all, std::int64_t ends, std::int64_t layer) {
+    return gathers_by_layer ? std::min(all, ends + 2 * layer) : all;
+  };
+  ParameterCount whole{gathered(held.frozen, rank.ends.frozen, rank.layer.frozen),
+                       gathered(held.trained, rank.ends.trained, rank.layer.trained)};
+  const bool trained_stay = share.trained == held.trained;
+  if (trained_stay) whole.trained = held.trained;
+  ParameterCount there = whole;
   if (shares) there.frozen += share.frozen;
-  if (shares && share.trained < held.trained) there.trained += share.trained;
-  return {bytes(weight.of(there)), bytes(static_cast<double>(held.trained) * of.gradients),
+  if (shares && !trained_stay) there.trained += share.trained;
+  const std::int64_t summed =
+      whole.trained + (gathers_by_layer && !trained_stay ? share.trained : 0);
+  return {bytes(weight.of(there)), bytes(static_cast<double>(summed) * of.gradients),
           bytes(trained * of.optimizer), bytes(trained * cost.host.state_per_parameter)};
 }
 

@@ -119,11 +119,25 @@ StageLayers AutogradStages::layers(StageId stage, Pass pass, std::int32_t replic
 }
 
 EdgeTime AutogradStages::beside_layers(StageId stage, Pass pass) const {
-  if (pass == Pass::kBackward && keeps_graphs(stage)) return {};
-  EdgeTime time = cost.autograd->stage;
-  if (stage.value() > 0 && offloads(stage))
+  const bool only_backward = pass == Pass::kBackward && keeps_graphs(stage);
+  EdgeTime time = only_backward ? EdgeTime() : cost.autograd->stage;
+  if (!only_backward && stage.value() > 0 && offloads(stage))
     time.per_token += cost.host.per_byte * input_bytes(cost);
+  if (cost.zero == 3) time.per_pack += exchange_by_layer(stage, pass);
   return time;
+}
+
+/// A pass gathers the weights of each layer, and once more for its backward where it runs both;
+/// then it sums the gradients. None of it is counted as hidden.
+double AutogradStages::exchange_by_layer(StageId stage, Pass pass) const {
+  const ParameterCount held = stage_parameters(cost, layout, stage);
+  const std::int32_t replicas = replication.replicas;
+  const double parts = end_layer(stage) - first_layer(stage) + 1;  // with what lies outside
+  const auto ring = [&](double bytes) { return parts * ring_time(cost, bytes / parts, replicas); };
+  const double weights = ring(weight_bytes(cost).of(held));
+  if (pass == Pass::kForward) return weights;
+  const double gradients = static_cast<double>(held.trained) * cost.autograd->state.gradients;
+  return weights * (keeps_graphs(stage) ? 1 : 2) + ring(gradients);
 }
 
 void AutogradStages::add_passes(TaskTimes& times, const SummedPacks& packs,
@@ -150,8 +164,9 @@ void AutogradStages::add_passes(TaskTimes& times, const SummedPacks& packs,
     for (const Pass pass : kWholePasses) add(StageId(s), pass);
 }
 
-/// Every replica has all gradients of its stages, and updates all trained parameters, or its share
-/// of them. If tied ones are trained, they have a gradient on the first and one on the last stage.
+/// Every replica has all gradients of its stages, or its share of them that passes have summed, and
+/// updates all trained parameters, or its share of them. If tied ones are trained, they have a
+/// gradient on the first and one on the last stage.
 void AutogradStages::add_step_end(TaskTimes& times, const PackPlan&, ReplicaId replica) const {
   const double gradient = cost.autograd->state.gradients;
   const std::int64_t tied_trained = cost.trained       ? cost.trained->edges.shared
@@ -166,9 +181,11 @@ void AutogradStages::add_step_end(TaskTimes& times, const PackPlan&, ReplicaId r
     const double exchanged =
         tied > 0 ? cost.transfer.latency + cost.transfer.per_byte * gradient * tied : 0;
     // An all-reduce is a ring that sums and a ring that hands out.
-    times.reduce.push_back(
-        rounded(2 * ring_time(cost, parameters * gradient, replication.replicas) + exchanged));
-    const double updated = cost.shard_replicas ? parameters / replication.replicas : parameters;
+    times.reduce.push_back(rounded(
+        (cost.zero == 3 ? 0 : 2) * ring_time(cost, parameters * gradient, replication.replicas) +
+        exchanged));
+    const bool shares = cost.shard_replicas || cost.zero == 3;
+    const double updated = shares ? parameters / replication.replicas : parameters;
     times.step_end.push_back(
         rounded(cost.optimizer_per_parameter * updated / replication.speed_of(replica, rank)));
   }

@@ -26,6 +26,14 @@ struct SummedPacks {
   std::vector<PackSums> forward, backward;
 };
 
+/// The parameters of a rank, and which of them are whole together where replicas share weights out.
+struct RankParameters {
+  ParameterCount held;
+  ParameterCount bucket;  ///< the most that one exchange of PackFlow moves
+  ParameterCount layer;   ///< the largest layer
+  ParameterCount ends;    ///< those outside of layers
+};
+
 class BoundStages {
  public:
   BoundStages(const Costs& costs, const StageLayout& stages, RecomputeByLayer by_layer,
@@ -77,9 +85,8 @@ class BoundStages {
                                              ReplicaId replica) const = 0;
   /// StageTable::sequence_bytes, of one stage.
   [[nodiscard]] virtual Bytes sequence_bytes(StageId stage, Tokens tokens) const = 0;
-  /// StageTable::state, of a rank with `held` parameters, the largest bucket of which has `bucket`.
-  [[nodiscard]] virtual ModelState state(const ParameterCount& held,
-                                         const ParameterCount& bucket) const = 0;
+  /// StageTable::state, of a rank with these parameters.
+  [[nodiscard]] virtual ModelState state(const RankParameters& rank) const = 0;
   /// Whether what travels takes memory of a rank: where it is a process with a GPU of its own.
   [[nodiscard]] virtual bool holds_what_travels() const = 0;
 };
@@ -101,8 +108,7 @@ class PackFlowStages final : public BoundStages {
   [[nodiscard]] TaskBytes host_bytes(const PackPlan& packs, const SequenceLengths& lengths,
                                      ReplicaId replica) const override;
   [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
-  [[nodiscard]] ModelState state(const ParameterCount& held,
-                                 const ParameterCount& bucket) const override;
+  [[nodiscard]] ModelState state(const RankParameters& rank) const override;
   [[nodiscard]] bool holds_what_travels() const override { return cost.device.gpu.has_value(); }
 };
 
@@ -124,11 +130,12 @@ class AutogradStages final : public BoundStages {
   [[nodiscard]] TaskBytes host_bytes(const PackPlan& packs, const SequenceLengths& lengths,
                                      ReplicaId replica) const override;
   [[nodiscard]] Bytes sequence_bytes(StageId stage, Tokens tokens) const override;
-  [[nodiscard]] ModelState state(const ParameterCount& held,
-                                 const ParameterCount& bucket) const override;
+  [[nodiscard]] ModelState state(const RankParameters& rank) const override;
   [[nodiscard]] bool holds_what_travels() const override { return false; }  // torch reduces
 
  private:
+  [[nodiscard]] double exchange_by_layer(StageId stage, Pass pass) const;
+
   /// Whether a layer of the stage has kOffload: then its inputs wait in host memory.
   [[nodiscard]] bool offloads(StageId stage) const;
 

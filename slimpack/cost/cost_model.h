@@ -180,7 +180,8 @@ struct Costs {
   CpCommType cp_comm_type = CpCommType::kDirect;
   std::int32_t zero = 1;  ///< what replicas share out (ParallelGrid::zero)
   /// Replicas share weights and the optimizer's states out between steps: of layers under autograd
-  /// alone. A step gathers weights once, and has the gradients whole.
+  /// alone. A step gathers weights once, and has the gradients whole. With `zero` 3 every pass
+  /// gathers them layer by layer and sums gradients, whatever this says.
   bool shard_replicas = false;
   HostCosts host;
   RankDevice device;

@@ -68,19 +68,31 @@ Bytes StageTable::host_memory() const {
 }
 
 ModelState StageTable::state(std::int32_t rank) const {
-  const std::int32_t tp = bound_->cost.tp;
-  ParameterCount held, bucket;
+  const Costs& cost = bound_->cost;
+  RankParameters parameters;
+  const auto keep_larger = [](ParameterCount& most, const ParameterCount& other) {
+    most = {std::max(most.frozen, other.frozen), std::max(most.trained, other.trained)};
+  };
   for (const StageId stage : layout().placement.stages_of(rank)) {
-    const ParameterCount own = stage_parameters(bound_->cost, layout(), stage);
-    held.frozen += share_of(own.frozen, tp);
-    held.trained += share_of(own.trained, tp);
-    const ParameterCount largest = largest_bucket(bound_->cost, layout(), stage);
-    bucket = {std::max(bucket.frozen, largest.frozen), std::max(bucket.trained, largest.trained)};
+    const ParameterCount own = stage_parameters(cost, layout(), stage);
+    parameters.held.frozen += share_of(own.frozen, cost.tp);
+    parameters.held.trained += share_of(own.trained, cost.tp);
+    keep_larger(parameters.bucket, largest_bucket(cost, layout(), stage));
+    ParameterCount ends = own;
+    for (std::int32_t l = bound_->first_layer(stage); l < bound_->end_layer(stage); ++l) {
+      const auto kind = cost.shape.kind_of(static_cast<std::size_t>(l));
+      const ParameterCount layer = layer_parameters(cost, kind);
+      keep_larger(parameters.layer, layer);
+      ends = {ends.frozen - layer.frozen, ends.trained - layer.trained};
+    }
+    parameters.ends.frozen += share_of(ends.frozen, cost.tp);
+    parameters.ends.trained += share_of(ends.trained, cost.tp);
   }
-  return bound_->state(held, bucket);
+  return bound_->state(parameters);
 }
 
-ModelState PackFlowStages::state(const ParameterCount& held, const ParameterCount& bucket) const {
+ModelState PackFlowStages::state(const RankParameters& rank) const {
+  const ParameterCount &held = rank.held, &bucket = rank.bucket;
   const std::int64_t accumulator = accumulator_bytes(cost.dtype);
   const WeightBytes weight = weight_bytes(cost);
   const bool copies = weight.trained < static_cast<double>(accumulator);

@@ -1,5 +1,8 @@
 #include "slimpack/job/configured_cost.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -78,11 +81,11 @@ std::optional<Costs> configured_cost(const RunConfig& config, const Decoder& sha
       invalid_input(
           "{}: measured with tp {}, parallel.tp is {}; profile again or change parallel.tp", name,
           cost.tp, config.parallel.tp);
-    if (!able.shares_state && config.parallel.zero != 1)
+    if (std::ranges::find(able.zero, config.parallel.zero) == able.zero.end())
       invalid_input(
-          "parallel.zero is {}, but {} was measured for slimpack.torch.pipeline, whose replicas "
-          "share nothing out; use 1",
-          config.parallel.zero, name);
+          "parallel.zero is {}, but {} was measured for slimpack.torch.pipeline, which knows {}; "
+          "use one of these",
+          config.parallel.zero, name, fmt::join(able.zero, " and "));
     if (cost.cp_comm_type != config.parallel.cp_comm_type && !cost.kinds.front().merge.empty())
       invalid_input(
           "{}: measured with cp_comm_type {}, parallel.cp_comm_type is {}; profile again or change "

@@ -30,8 +30,14 @@ Dial recomputation(const FitJob& wish, const FitLimits& limits) {
 }
 
 Dial sharded_replicas(const FitJob& wish, const FitLimits& limits) {
-  if (wish.grid.shard_replicas || wish.grid.dp == 1 || !limits.shards_replicas) return {};
-  return {{[](FitJob& job) { job.grid.shard_replicas = true; }}};
+  if (wish.grid.zero == 3 || wish.grid.dp == 1 || !limits.shards_replicas) return {};
+  Dial dial{{[](FitJob& job) {  // every pass pays for the exchange
+    job.grid.shard_replicas = false;
+    job.grid.zero = 3;
+  }}};
+  if (!wish.grid.shard_replicas)
+    dial.edits.insert(dial.edits.begin(), [](FitJob& job) { job.grid.shard_replicas = true; });
+  return dial;
 }
 
 Dial optimizer_on_host(const FitJob& wish, const FitLimits& limits) {
@@ -145,8 +151,9 @@ std::vector<std::string> changed_settings(const FitJob& wish, const FitJob& job)
     settings.push_back(recompute_setting(job));
   if (job.choices.most_merged != wish.choices.most_merged)
     settings.push_back(fmt::format("plan.most_merged={}", job.choices.most_merged));
-  if (job.grid.shard_replicas != wish.grid.shard_replicas)
+  if (job.grid.shard_replicas && !wish.grid.shard_replicas)
     settings.push_back("parallel.shard_replicas=true");
+  number("parallel.zero", &ParallelGrid::zero);
   if (job.grid.offload_optimizer != wish.grid.offload_optimizer)
     settings.push_back("parallel.offload_optimizer=true");
   number("parallel.tp", &ParallelGrid::tp);

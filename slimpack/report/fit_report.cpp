@@ -40,8 +40,9 @@ std::string job_call(const std::vector<std::string>& settings, const ParallelGri
                         python_value(setting.substr(equals + 1)));
   }
   if (regrouped)
-    text += fmt::format(", parallel={{\"pp\": {}, \"dp\": {}, \"tp\": {}{}{}}}", grid.pp, grid.dp,
-                        grid.tp, grid.shard_replicas ? ", \"shard_replicas\": True" : "",
+    text += fmt::format(", parallel={{\"pp\": {}, \"dp\": {}, \"tp\": {}{}{}{}}}", grid.pp, grid.dp,
+                        grid.tp, grid.zero != 1 ? fmt::format(", \"zero\": {}", grid.zero) : "",
+                        grid.shard_replicas ? ", \"shard_replicas\": True" : "",
                         grid.offload_optimizer ? ", \"offload_optimizer\": True" : "");
   return text + ")";
 }

@@ -167,7 +167,8 @@ struct ParallelGrid {
   /// Every pipeline rank has an equal part of the vocabulary; false where pp is 1.
   bool spread_vocabulary = false;
   /// The parts of the model's state that replicas share out (ZeRO): 1 = the optimizer's, 2 =
-  /// gradients, too, 3 = weights, too. The runtime trains with 1; others are planned.
+  /// gradients, too, 3 = weights, too, which every pass gathers layer by layer. PackFlow trains
+  /// with 1, slimpack.torch.pipeline with 1 and 3; others are planned.
   std::int32_t zero = 1;
   /// The optimizer's states are in host memory, and processors update the weights. Only for layers
   /// under autograd (with_optimizer_on_host).

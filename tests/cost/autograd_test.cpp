@@ -287,6 +287,42 @@ TEST(AutogradMemory, OfTheModelIsSharedOutOrInTheHostWhereTheCostsSaySo) {
   EXPECT_EQ(cost_from_json(cost_to_json(cost), "cost.json"), cost);
 }
 
+TEST(AutogradMemory, HasALayerThatRunsAndOneThatTravelsWhereWeightsAreGatheredByLayer) {
+  Costs cost = counted_costs({0, 0, 0});
+  cost.zero = 3;
+  const StageLayout one{{0, 3}};
+  const auto state = [&](const StageLayout& layout, std::int32_t replicas) {
+    return model_state(cost, layout, 0, replicas);
+  };
+  EXPECT_EQ(state(one, 1), model_state(counted_costs({0, 0, 0}), one, 0, 1));
+  // 344 parameters: three layers of 100, 44 outside of them. Of four replicas each has 86, and 244
+  // whole: 330 · 4 bytes of weights and of gradients, 86 · 8 of moments.
+  EXPECT_EQ(state(one, 4), (ModelState{Bytes(1320), Bytes(1320), Bytes(688)}));
+  // A stage of one layer is whole: 140 parameters, and the share of 70.
+  EXPECT_EQ(state(kTwoStages, 2), (ModelState{Bytes(840), Bytes(840), Bytes(560)}));
+}
+
+TEST(AutogradTimes, HaveAnExchangeInEveryPassWhereWeightsAreGatheredByLayer) {
+  Costs cost = counted_costs({0, 0, 0});
+  cost.reduction = {.latency = 10, .per_byte = 2};
+  const auto times = [&](std::int32_t zero, Recompute recompute) {
+    cost.zero = zero;
+    return table_of(with_recompute(cost, recompute), {{0, 3}}, {.replicas = 2}).times(kPaired);
+  };
+  // 344 parameters of 4 bytes are in four parts. A ring of two ranks passes one half of each on:
+  // 4 · 10 + 344 / 2 · 4 · 2 = 1416. The first MicroPack makes keys that
+  // others need, so its forward runs.
+  for (const Recompute recompute : {Recompute::kNothing, Recompute::kFull}) {
+    const TaskTimes whole = times(1, recompute), gathered = times(3, recompute);
+    EXPECT_EQ(gathered.forward[0][0] - whole.forward[0][0], Nanos(1416));
+    // Weights come for the layers that run again, for their backward, and gradients go.
+    const std::int64_t rings = recompute == Recompute::kNothing ? 2 : 3;
+    EXPECT_EQ(gathered.backward[0][0] - whole.backward[0][0], Nanos(1416 * rings));
+    EXPECT_EQ(gathered.reduce[0], Nanos(0));
+    EXPECT_EQ(gathered.step_end[0], whole.step_end[0] / 2);
+  }
+}
+
 TEST(AutogradMemory, ThatNobodyCanCountIsRefused) {
   Costs cost = counted_costs({0, 0});
   cost.autograd->layers[0].whole.bytes.per_token = 1e300;

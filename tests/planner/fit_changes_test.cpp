@@ -50,6 +50,7 @@ TEST(FitChanges, ShareReplicasOutBeforeAnythingThatTakesTime) {
   const FitLimits limits{.layers = 1, .merging = false, .shards_replicas = true};
   EXPECT_EQ(settings_of(wish, single_changes(wish, limits)).front(),
             "2 ranks: parallel.shard_replicas=true");
+  EXPECT_EQ(settings_of(wish, single_changes(wish, limits))[1], "2 ranks: parallel.zero=3");
   // One replica has nobody to share with.
   wish.grid.dp = 1;
   EXPECT_EQ(settings_of(wish, single_changes(wish, limits)).front(),

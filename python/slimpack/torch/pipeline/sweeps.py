@@ -1,4 +1,4 @@
-"""Which runs over a stage's layers its replicas make together, where they gather weights layer by layer.
+"""The runs over a stage's layers that its replicas make together, where they gather weights layer by layer.
 
 Gathering a layer's weights and reducing its gradients take all replicas of a stage, and these have
 different numbers of MicroPacks, in orders of their own. So they agree on one sequence of sweeps. A replica
