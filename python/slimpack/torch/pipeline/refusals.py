@@ -2,7 +2,10 @@
 
 from slimpack import InvalidInput
 
-_LAYER_KINDS = {"full_attention", "sliding_attention", "chunked_attention"}
+_ATTENTION_KINDS = {"full_attention", "sliding_attention", "chunked_attention"}
+_STATE_KINDS = {"linear_attention", "conv", "mamba"}
+_TOKENWISE_KINDS = {"mlp", "moe"}  # each token by itself
+_LAYER_KINDS = _ATTENTION_KINDS | _STATE_KINDS | _TOKENWISE_KINDS
 # Probabilities of heads that a causal language model does not have.
 _OTHER_HEADS = ("classifier", "summary", "cls")
 
@@ -18,6 +21,13 @@ def require_trainable(config):
         raise InvalidInput(
             f"{name} is {value}, must be 0: what is computed again would be dropped differently; "
             f"set config.{name} = 0.0")
+
+
+def mixes_no_tokens(config, layer):
+    """Whether the configuration says that a layer has neither attention nor a state."""
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None) or getattr(text, "layers_block_type", None)
+    return bool(kinds) and kinds[layer] in _TOKENWISE_KINDS
 
 
 def require_places(model):
@@ -64,7 +74,7 @@ def _require_attention_layers(config):
         if kind not in _LAYER_KINDS:
             raise InvalidInput(
                 f"layer {layer} of {config.model_type} is \"{kind}\", slices need layers that keep "
-                "keys and values alone; train this model without a pipeline")
+                "keys, values and states alone; train this model without a pipeline")
 
 
 def _require_own_keys(config):
