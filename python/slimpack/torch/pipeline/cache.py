@@ -41,10 +41,6 @@ class SliceCache:
     def has_previous_state(self, *_, **__):
         return False
 
-    def is_recording_past(self, *_):
-        # So one token, too, hands its convolution's input over.
-        return True
-
     # Masks are asked about positions in a document, not about those in a cache.
     def get_seq_length(self, layer_idx=None, **__):
         # A layer adds it to its row numbers.

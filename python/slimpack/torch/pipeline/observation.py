@@ -39,6 +39,7 @@ class _LookingWork:
         self.mask, self.options = None, {}
         self.running, self.mixers = [], []  # modules, the innermost last; and those that have states
         self.values = None  # as Skip takes it
+        self.hands_over = 0  # tensors beside the hidden states that the next layer gets
         self.segment = self
 
     def update(self, key_1HTD, value_1HTD, layer):
@@ -69,8 +70,11 @@ class _LookingWork:
             return False
 
     @contextlib.contextmanager
-    def watching(self, layer):
-        """Within it, notes which modules of the layer run, and what it returns."""
+    def watching(self, layer, following):
+        """Within it, notes which modules of the layer run, what it returns, and what of that the
+        following layers get."""
+        beside = []
+
         def begun(module, _):
             self.running.append(module)
 
@@ -78,9 +82,15 @@ class _LookingWork:
             self.running.pop()
             if module is layer and isinstance(output, tuple):
                 self.values = len(output)
+                beside.extend(value for value in output[1:] if isinstance(value, torch.Tensor))
+
+        def followed(_, args, kwargs):
+            given = {id(value) for value in (*args, *kwargs.values())}
+            self.hands_over = sum(id(value) in given for value in beside)
 
         hooks = [hook for module in layer.modules() for hook in (
             module.register_forward_pre_hook(begun), module.register_forward_hook(ended))]
+        hooks += [next.register_forward_pre_hook(followed, with_kwargs=True) for next in following]
         try:
             yield
         finally:
@@ -120,10 +130,20 @@ def observe(model, layers, own, running, values=None):
 
 
 def returned_values(model, layers, running):
-    """How many values the model's layers return, as Skip takes it."""
-    with contextlib.suppress(InvalidInput):
-        return _look(model, layers, 0, running, None).values
-    return None
+    """How many values the model's layers return, as Skip takes it; None also where the first layer
+    cannot be looked at.
+
+    Raises InvalidInput where the next layer takes more of them than the hidden states.
+    """
+    try:
+        look = _look(model, layers, 0, running, None)
+    except InvalidInput:
+        return None
+    if look.hands_over:
+        raise InvalidInput(
+            f"layers of {type(model).__name__} hand {look.hands_over + 1} tensors to the next layer, "
+            "stages exchange the hidden states alone; train this model without a pipeline")
+    return look.values
 
 
 def _look(model, layers, own, running, values):
@@ -134,7 +154,7 @@ def _look(model, layers, own, running, values):
             layers[i] = (End if i == own + 1 else Skip)(mine[i], values)
     running.work = look
     try:
-        with torch.no_grad(), look.watching(mine[own]):
+        with torch.no_grad(), look.watching(mine[own], layers[own + 1:own + 2]):
             call_model(model, running)
     except Stopped:
         pass

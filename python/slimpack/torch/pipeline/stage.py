@@ -112,8 +112,8 @@ def divide(model, place):
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers))
     running = Running()
-    for i in place.layers:
-        for module in layers[i].modules():
+    for i, layer in enumerate(layers):
+        for module in layer.modules():
             module.slimpack_layer = i, running
             module.slimpack_sdpa = bool(type(model)._supports_sdpa)
     values = returned_values(model, layers, running)

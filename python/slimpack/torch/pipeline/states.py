@@ -56,13 +56,11 @@ class States:
         _keep(self._states, place, state.detach().clone(), self._memory(place))
 
     def read(self, passes, place, device):
-        """A state that the caller may write into."""
-        kept, memory = self._states[place], self._memory(place)
-        state = memory.fetch(kept, device)
+        """A state, into which the caller must not write."""
+        memory = self._memory(place)
+        state = memory.fetch(self._states[place], device)
         if self._is_last_read(passes, place):
             _drop(self._states, place, memory)
-        elif state is kept:
-            return kept.clone()
         return state
 
     def leave_gradient(self, place, gradient):
@@ -114,6 +112,8 @@ class Segment:
     trained: whether a graph needs gradients of states.
     device: of the rows.
     withhold: whether scans get recurrent states from here instead of the mixer (scans.py).
+    withheld: the one that the next scan gets.
+    leaves: whether some slice needs the states after the tokens.
     """
 
     def __init__(self, states, passes, span, device, *, trained, withhold):
@@ -125,33 +125,38 @@ class Segment:
         self.leaves = states.are_needed(self.sequence, self.end)
 
     def enter(self, key):
-        """The state before the tokens; None at a sequence's begin, and where a scan gets it."""
-        if self.begin == 0:
+        """The state before the tokens, for the mixer. None at a sequence's begin, and where the scan or
+        the convolution gets it: with a state the mixer would take one token for generating."""
+        if self.begin == 0 or key[1] == CONVOLUTION:
             return None
-        if key not in self._entered:
-            place = key, self.sequence, self.begin
-            state = self._states.read(self._passes, place, self._device)
-            if self._trained:
-                state = Enter.apply(state.requires_grad_(), self._states, place)
-            self._entered[key] = state
-        if key[1] == RECURRENT and self._withhold:
-            self.withheld = self._entered[key]
+        if self._withhold:
+            self.withheld = self._before(key)
             return None
-        return self._entered[key]
+        return self._before(key)
 
     def convolve(self, key, rows_1DT, size):
         """Takes a convolution's inputs. Returns them with those before, at least `size` of them."""
-        before = self._entered.get(key)
-        if before is None:
+        if self.begin == 0:
             rows_1DT = functional.pad(rows_1DT, (max(size - rows_1DT.shape[-1], 0), 0))
         else:
-            rows_1DT = torch.cat([before, rows_1DT], -1)
+            rows_1DT = torch.cat([self._before(key), rows_1DT], -1)
         self._left[key] = rows_1DT[..., -size:]
         return rows_1DT
 
     def leave(self, key, state):
         self._left[key] = state
         return state
+
+    def _before(self, key):
+        """The kept state, which a mixer may write into."""
+        if key not in self._entered:
+            place = key, self.sequence, self.begin
+            state = self._states.read(self._passes, place, self._device)
+            if self._trained:
+                self._entered[key] = Enter.apply(state.requires_grad_(), self._states, place)
+            else:
+                self._entered[key] = state.clone()
+        return self._entered[key]
 
     def finish(self, rows_1TD):
         """Keeps the states after the tokens for later slices. Returns the tokens' rows, whose
@@ -174,7 +179,7 @@ class Enter(torch.autograd.Function):
     @staticmethod
     def forward(ctx, state, states, place):
         ctx.states, ctx.place = states, place
-        return state.view_as(state)
+        return state.clone()
 
     @staticmethod
     def backward(ctx, gradient):
