@@ -53,7 +53,7 @@ def result_of(family):
         return str(refusal).split("; ")[0].replace("|", "\\|")
     if not report.exact:
         return "not exact"
-    return EXACT if report.by_cache else f"{EXACT}, keys from attention"
+    return EXACT if report.by_cache or report.with_states == report.layers else f"{EXACT}, keys from attention"
 
 
 def _config_of(family):

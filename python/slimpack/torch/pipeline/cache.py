@@ -2,6 +2,8 @@
 
 import torch
 
+from slimpack.torch.pipeline.states import CONVOLUTION, RECURRENT
+
 
 class Running:
     """The work that the layers of a stage do now; autograd's own threads see it, too."""
@@ -21,6 +23,23 @@ class SliceCache:
     @torch.compiler.disable
     def update(self, key_states, value_states, layer_idx, *_, **__):
         return self._running.work.update(key_states, value_states, layer_idx)
+
+    # Mixers ask for the states before their tokens, and hand over those after them.
+    def get_conv_state(self, layer_idx, state_idx=0):
+        return self._running.work.segment.enter((layer_idx, CONVOLUTION, state_idx))
+
+    def update_conv_state(self, conv_states, layer_idx, state_idx=0, conv_kernel_size=None, **__):
+        key, size = (layer_idx, CONVOLUTION, state_idx), conv_kernel_size or conv_states.shape[-1]
+        return self._running.work.segment.convolve(key, conv_states, size)
+
+    def get_recurrent_state(self, layer_idx, state_idx=0):
+        return self._running.work.segment.enter((layer_idx, RECURRENT, state_idx))
+
+    def update_recurrent_state(self, recurrent_states, layer_idx, state_idx=0, **__):
+        return self._running.work.segment.leave((layer_idx, RECURRENT, state_idx), recurrent_states)
+
+    def has_previous_state(self, *_, **__):
+        return False
 
     # Masks are asked about positions in a document, not about those in a cache.
     def get_seq_length(self, layer_idx=None, **__):

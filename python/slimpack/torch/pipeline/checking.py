@@ -14,13 +14,16 @@ from slimpack.torch.pipeline.adapters import adapter_of, add_random, base_of, ne
 from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
 from slimpack.torch.pipeline.family import family_of
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
+from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.random_plan import random_layer_begin, random_plan
 from slimpack.torch.pipeline.refusals import reason_of, require_trainable, require_wide_weights
 from slimpack.torch.pipeline.small_model import scatter, small_model
+from slimpack.torch.pipeline.stage import Place, divide
 
 EXACT = 1e-9  # of a gradient's largest entry; fp64 sums in another order differ by some 1e-14
 STAGES = 3
 _LENGTHS = (1, 2, 3, 40)  # 40 is past every window of the small model; two more are random
+_LONG = 150  # past two chunks of 64, which some scans of layers with states have in every model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Report:
     model: the class that was tried.
     by_cache: whether its keys and values were taken where it caches them; otherwise where it
         attends.
+    with_states: how many of its layers hand on a state.
     layers, stages, lengths: of the small model and its documents.
     gradient_error: the largest difference of a gradient's entry, over that gradient's largest
         entry.
@@ -41,6 +45,7 @@ class Report:
 
     model: str
     by_cache: bool
+    with_states: int
     layers: int
     stages: int
     lengths: tuple[int, ...]
@@ -62,7 +67,9 @@ class Report:
             f"{len(self.lengths)} documents of {tokens} tokens",
             *(["  trains     " + textwrap.shorten(self.adapter, 67, placeholder=" …")]
               if self.adapter else []),
-            "  keys from  " + ("the cache" if self.by_cache else "attention"),
+            *(["  keys from  " + ("the cache" if self.by_cache else "attention")]
+              if self.with_states < self.layers or self.by_cache else []),
+            *([f"  states     of {self.with_states} layers"] if self.with_states else []),
             f"  gradients  differ by at most {self.gradient_error:.0e} of their largest entry",
             f"             in {_shortened(self.parameter, 64)}",
             f"  loss       differs by {self.loss_error:.0e}",
@@ -100,9 +107,10 @@ def tried(model, adapter, seed=0):
     if adapter is not None:
         scatter(add_random(small, adapter, seed), seed)
     rng = random.Random(seed)
-    lengths = [*_LENGTHS, rng.randint(4, 12), rng.randint(12, 30)]
-    documents = _random_documents(small.config, lengths, seed)
     layers = small.config.get_text_config().num_hidden_layers
+    with_states = len(divide(copy.deepcopy(small), Place(0, (0, layers))).observed.mixers)
+    lengths = [*_LENGTHS, rng.randint(4, 12), rng.randint(12, 30), *([_LONG] if with_states else [])]
+    documents = _random_documents(small.config, lengths, seed)
     layer_begin = random_layer_begin(layers, min(STAGES, layers), rng)
     with torch.device("cpu"), torch.enable_grad(), Fp64Casts():
         expected = plain_step(small, documents)
@@ -110,14 +118,25 @@ def tried(model, adapter, seed=0):
         for kind, recompute in (("sliced", "full"), ("symmetric", "nothing"),
                                 ("symmetric", "elementwise")):
             stages = stages_of(lambda: _without_gradients(small), layer_begin)
-            plan = random_plan(lengths, layer_begin, rng, kind=kind, recompute=recompute)
+            plan = _cut_plan(lengths, layer_begin, rng, kind=kind, recompute=recompute)
             loss = _run(stages, plan, documents)
             difference = largest_difference(small, stages)
             errors.append((*difference, abs(loss - expected) / abs(expected)))
     gradient_error, parameter, _ = max(errors)
-    return Report(family.__name__, stages[0].division.attention.by_cache, layers, len(stages),
+    by_cache = any(stage.division.attention.by_cache for stage in stages)
+    return Report(family.__name__, by_cache, with_states, layers, len(stages),
                   tuple(lengths), gradient_error, parameter, max(loss for *_, loss in errors),
                   time.perf_counter() - start, str(adapter or ""))
+
+
+def _cut_plan(lengths, layer_begin, rng, **how):
+    """A random plan whose backward passes cut the longest document: what a slice leaves for an
+    earlier one is tried only there."""
+    longest = lengths.index(max(lengths))
+    while True:
+        plan = random_plan(lengths, layer_begin, rng, **how)
+        if longest in stage_plan(plan, 0, 0).begins(["backward"]):
+            return plan
 
 
 def _is_model(model):

@@ -33,6 +33,15 @@ def _innermost_decoder(model, name):
     return module
 
 
+def inputs_beside_tokens(module, cache, positions_1T):
+    """The arguments by which a model or its decoder takes a cache and positions; some without
+    attention have no positions, and another name for the cache."""
+    takes = inspect.signature(module.forward).parameters
+    if "cache_params" in takes and "past_key_values" not in takes:
+        return {"cache_params": cache}
+    return {"past_key_values": cache, "position_ids": positions_1T}
+
+
 def first_argument(args, kwargs):
     """The hidden states that a decoder hands to a layer."""
     return args[0] if args else kwargs["hidden_states"]
@@ -45,10 +54,25 @@ def with_first_argument(hidden, args, kwargs):
 
 class Skip(nn.Module):
     """A layer of another stage. Names, indices and checkpoint keys of the others stay as they
-    were."""
+    were.
+
+    layer: in whose place it is; decoders read plain attributes of their layers, such as a kind.
+    values: how many values the decoder unpacks; None = it takes the hidden states alone.
+    """
+
+    def __init__(self, layer, values=None):
+        super().__init__()
+        self._values = values
+        for name, value in vars(layer).items():
+            if isinstance(value, (str, int)) and not name.startswith("_"):
+                setattr(self, name, value)
 
     def forward(self, *args, **kwargs):
-        return first_argument(args, kwargs)
+        return self.result(first_argument(args, kwargs))
+
+    def result(self, hidden):
+        """The hidden states, as the layer returns them."""
+        return hidden if self._values is None else (hidden, *[None] * (self._values - 1))
 
 
 class End(Skip):

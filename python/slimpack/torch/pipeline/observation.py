@@ -1,21 +1,46 @@
-"""Finds out how a stage's layers use keys, values and masks, by running them on a few tokens."""
+"""Finds out how a stage's layers use keys, values, states and masks, by running them on a few
+tokens."""
+
+import contextlib
+import dataclasses
 
 import torch
+from torch import nn
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.attention import Attention, Reach
 from slimpack.torch.pipeline.layers import End, Skip
 from slimpack.torch.pipeline.ownership import call_model
-from slimpack.torch.pipeline.refusals import reason_of
+from slimpack.torch.pipeline.refusals import mixes_no_tokens, reason_of
 from slimpack.torch.pipeline.work import Stopped
 
 
+@dataclasses.dataclass
+class Observed:
+    """How a stage's layers use what is kept between slices.
+
+    attention: the Attention of those layers that have some.
+    last_gathers: how often the last layer hands over keys and values and needs nothing else to be
+        kept.
+    mixers: by layer that has states the modules which ask for them.
+    """
+
+    attention: Attention
+    last_gathers: int
+    mixers: dict[int, list[nn.Module]]
+
+
 class _LookingWork:
-    """Takes the place of SliceWork: notes what a layer asks for and computes no attention."""
+    """Takes the place of SliceWork and its Segment: notes what a layer asks for and computes no
+    attention."""
 
     def __init__(self):
         self.updates = self.calls = 0
         self.mask, self.options = None, {}
+        self.running, self.mixers = [], []  # modules, the innermost last; and those that have states
+        self.values = None  # as Skip takes it
+        self.hands_over = 0  # tensors beside the hidden states that the next layer gets
+        self.segment = self
 
     def update(self, key_1HTD, value_1HTD, layer):
         self.updates += 1
@@ -27,6 +52,16 @@ class _LookingWork:
         shape = (1, query_1HTD.shape[2], query_1HTD.shape[1], value_1HTD.shape[3])
         return query_1HTD.new_zeros(shape)
 
+    def enter(self, key):
+        if self.running[-1] not in self.mixers:
+            self.mixers.append(self.running[-1])
+
+    def convolve(self, key, rows_1DT, size):
+        return nn.functional.pad(rows_1DT, (max(size - rows_1DT.shape[-1], 0), 0))
+
+    def leave(self, key, state):
+        return state
+
     def sees_later_tokens(self):
         first, second = torch.arange(2, device="cpu").split(1)
         try:
@@ -34,20 +69,50 @@ class _LookingWork:
         except RuntimeError:  # a rule that holds tensors of the meta device
             return False
 
+    @contextlib.contextmanager
+    def watching(self, layer, following):
+        """Within it, notes which modules of the layer run, what it returns, and what of that the
+        following layers get."""
+        beside = []
 
-def observe(model, layers, own, running):
-    """The Attention of the layers in the range `own`, and how often the last of them hands over
-    keys.
+        def begun(module, _):
+            self.running.append(module)
+
+        def ended(module, _, output):
+            self.running.pop()
+            if module is layer and isinstance(output, tuple):
+                self.values = len(output)
+                beside.extend(value for value in output[1:] if isinstance(value, torch.Tensor))
+
+        def followed(_, args, kwargs):
+            given = {id(value) for value in (*args, *kwargs.values())}
+            self.hands_over = sum(id(value) in given for value in beside)
+
+        hooks = [hook for module in layer.modules() for hook in (
+            module.register_forward_pre_hook(begun), module.register_forward_hook(ended))]
+        hooks += [next.register_forward_pre_hook(followed, with_kwargs=True) for next in following]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+
+def observe(model, layers, own, running, values=None):
+    """What is Observed of the layers in the range `own`.
 
     Runs on the meta device, too, where a layer may fail after its attention (experts are chosen by
-    values, which such tensors lack). Leaves the model as it was.
+    values, which such tensors lack). Leaves the model as it was. values: of Skip.
 
     Raises InvalidInput for layers whose attention does not go through transformers' registry, or
-    that keep more than keys and values.
+    that keep more than keys, values and states.
     """
-    looks = {i: _look(model, layers, i, running) for i in own}
-    by_cache = any(look.updates for look in looks.values())
+    looks = {i: _look(model, layers, i, running, values) for i in own}
     for i, look in looks.items():
+        _require_usable(model, i, look)
+    attending = {i: look for i, look in looks.items() if look.calls}
+    by_cache = any(look.updates for look in attending.values())
+    for i, look in attending.items():
         if look.updates > 1:
             raise InvalidInput(
                 f"layer {i} of {type(model).__name__} hands {look.updates} pairs of keys and "
@@ -57,35 +122,58 @@ def observe(model, layers, own, running):
             raise InvalidInput(
                 f"layer {i} of {type(model).__name__} uses the keys and values of another layer, "
                 "which may lie on another stage; train this model without a pipeline")
-    attention = Attention(by_cache, {i: _reach(look) for i, look in looks.items()})
+    attention = Attention(by_cache, {i: _reach(look) for i, look in attending.items()})
     last = looks[max(own)]
-    return attention, last.updates if by_cache else last.calls
+    gathers = last.updates if by_cache else last.calls
+    return Observed(attention, 0 if last.mixers else gathers,
+                    {i: look.mixers for i, look in looks.items() if look.mixers})
 
 
-def _look(model, layers, own, running):
+def returned_values(model, layers, running):
+    """How many values the model's layers return, as Skip takes it; None also where the first layer
+    cannot be looked at.
+
+    Raises InvalidInput where the next layer takes more of them than the hidden states.
+    """
+    try:
+        look = _look(model, layers, 0, running, None)
+    except InvalidInput:
+        return None
+    if look.hands_over:
+        raise InvalidInput(
+            f"layers of {type(model).__name__} hand {look.hands_over + 1} tensors to the next layer, "
+            "stages exchange the hidden states alone; train this model without a pipeline")
+    return look.values
+
+
+def _look(model, layers, own, running, values):
     """Runs one layer."""
     mine, look = list(layers), _LookingWork()
     for i in range(len(layers)):
         if i != own:
-            layers[i] = End() if i == own + 1 else Skip()
+            layers[i] = (End if i == own + 1 else Skip)(mine[i], values)
     running.work = look
     try:
-        with torch.no_grad():
+        with torch.no_grad(), look.watching(mine[own], layers[own + 1:own + 2]):
             call_model(model, running)
     except Stopped:
         pass
     except Exception as error:
-        if not look.calls:
+        if not look.calls and not look.mixers:
             raise _unusable(model, own, reason_of(model, error)) from error
     finally:
         running.work = None
         for i, layer in enumerate(mine):
             layers[i] = layer
-    if not look.calls:
-        raise _unusable(model, own, "its attention does not go through transformers' interface")
-    if look.sees_later_tokens():
-        raise _unusable(model, own, "its tokens see later ones")
     return look
+
+
+def _require_usable(model, layer, look):
+    if not (look.calls or look.mixers or mixes_no_tokens(model.config, layer)) or (
+            look.updates and not look.calls):
+        raise _unusable(model, layer, "its attention does not go through transformers' interface")
+    if look.sees_later_tokens():
+        raise _unusable(model, layer, "its tokens see later ones")
 
 
 def _unusable(model, layer, reason):

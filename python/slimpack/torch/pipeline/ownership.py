@@ -6,7 +6,12 @@ import torch
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.attention import NAME
 from slimpack.torch.pipeline.cache import Running, SliceCache
-from slimpack.torch.pipeline.layers import Skip, find_layers, first_argument
+from slimpack.torch.pipeline.layers import (
+    Skip,
+    find_layers,
+    first_argument,
+    inputs_beside_tokens,
+)
 from slimpack.torch.pipeline.refusals import reason_of
 
 TOKENS = 2  # of the model's calls here
@@ -27,19 +32,21 @@ class _Cut(Skip):
         self.before = first_argument(args, kwargs)
         self.beside = [value for value in _tensors((args[1:], kwargs)) if value is not self.before]
         self.after = self.before.detach().requires_grad_()
-        return self.after
+        return self.result(self.after)
 
 
-def ownership_of(model):
+def ownership_of(model, values=None):
     """The Ownership of a whole model, also of one on the meta device. Leaves the model as it was.
+
+    values: how many values a layer returns, as Skip takes it.
 
     Raises InvalidInput for a model whose layers share more than one hidden state a token.
     """
     _, layers = find_layers(model)
     mine = list(layers)
-    cut = _Cut()
+    cut = _Cut(mine[0], values)
     for i in range(len(layers)):
-        layers[i] = Skip() if i else cut
+        layers[i] = Skip(mine[i], values) if i else cut
     frozen = [p for p in model.parameters() if not p.requires_grad]
     try:
         for p in frozen:
@@ -70,8 +77,8 @@ def call_model(model, running):
                     output_router_logits=False)
     try:
         with torch.enable_grad():
-            return model(input_ids=ids_1T, position_ids=ids_1T, past_key_values=SliceCache(running),
-                         use_cache=True).logits
+            beside = inputs_beside_tokens(model, SliceCache(running), ids_1T)
+            return model(input_ids=ids_1T, **beside, use_cache=True).logits
     finally:
         settings.clear()
         settings.update(before)

@@ -2,7 +2,22 @@
 
 from slimpack import InvalidInput
 
-_LAYER_KINDS = {"full_attention", "sliding_attention", "chunked_attention"}
+_ATTENTION_KINDS = {"full_attention", "sliding_attention", "chunked_attention"}
+_STATE_KINDS = {"linear_attention", "conv", "mamba", "hybrid"}
+_TOKENWISE_KINDS = {"mlp", "moe"}  # each token by itself
+_LAYER_KINDS = _ATTENTION_KINDS | _STATE_KINDS | _TOKENWISE_KINDS
+# Families whose layers pass on more than slices can, by what their code does.
+_BETWEEN_SLICES = {
+    "minimax": "its linear attention goes on from a state token by token",
+    "recurrent_gemma": "its layers keep their states themselves",
+    "rwkv": "its states are lists of its own, not a cache",
+    "xlstm": "its states are in a cache of its own",
+}
+_BETWEEN_STAGES = {
+    "zamba": "its layers read the token embedding and share weights",
+    "zamba2": "its layers read the token embedding and share weights",
+    "zaya": "its routers get a tensor from the layer before",
+}
 # Probabilities of heads that a causal language model does not have.
 _OTHER_HEADS = ("classifier", "summary", "cls")
 
@@ -11,6 +26,7 @@ def require_trainable(config):
     """Raises InvalidInput naming what a configuration has that slices cannot be trained with."""
     _require_no_quantization(config)
     text = config.get_text_config()
+    _require_states_in_cache(text)
     _require_attention_layers(text)
     _require_own_keys(text)
     _require_fixed_rope(text)
@@ -18,6 +34,13 @@ def require_trainable(config):
         raise InvalidInput(
             f"{name} is {value}, must be 0: what is computed again would be dropped differently; "
             f"set config.{name} = 0.0")
+
+
+def mixes_no_tokens(config, layer):
+    """Whether the configuration says that a layer has neither attention nor a state."""
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None) or getattr(text, "layers_block_type", None)
+    return bool(kinds) and kinds[layer] in _TOKENWISE_KINDS
 
 
 def require_places(model):
@@ -59,12 +82,21 @@ def _require_no_quantization(config):
                       f"{settings.get('quant_method')}")
 
 
+def _require_states_in_cache(config):
+    if reason := _BETWEEN_SLICES.get(config.model_type):
+        raise InvalidInput(f"slices cannot hand on the states of {config.model_type}: {reason}; train "
+                           "this model without a pipeline")
+    if reason := _BETWEEN_STAGES.get(config.model_type):
+        raise InvalidInput(f"{config.model_type} cannot be divided into stages: {reason}; train this "
+                           "model without a pipeline")
+
+
 def _require_attention_layers(config):
     for layer, kind in enumerate(getattr(config, "layer_types", None) or ()):
         if kind not in _LAYER_KINDS:
             raise InvalidInput(
                 f"layer {layer} of {config.model_type} is \"{kind}\", slices need layers that keep "
-                "keys and values alone; train this model without a pipeline")
+                "keys, values and states alone; train this model without a pipeline")
 
 
 def _require_own_keys(config):

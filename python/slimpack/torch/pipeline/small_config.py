@@ -22,6 +22,8 @@ _MOST = {  # what a number is at most
     "index_n_heads": 2,
     "n_shared_experts": 1, "num_shared_experts": 1, "moe_num_shared_experts": 1,
     "log_scaling_n_floor": 16, "rel_extent": 16, "index_topk_blocks": 2, "index_block_size": 4,
+    "chunk_size": 16, "mamba_chunk_size": 16, "block_size": 16,
+    "attn_layer_period": 2, "attn_layer_offset": 1,
 }
 _MOST_NARROW = {
     "head_dim": 8, "swa_head_dim": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
@@ -29,6 +31,12 @@ _MOST_NARROW = {
     "index_head_dim": 8, "rotary_dim": 4,
     "q_lora_rank": 12, "kv_lora_rank": 16, "o_lora_rank": 12, "router_hidden_size": 16,
     "attention_head_dim": 8, "dim_head": 8, "hidden_size_per_layer_input": 8,
+    # Of layers with a state; 8 heads of 8 are twice the hidden size, as their families want it.
+    "linear_key_head_dim": 8, "linear_value_head_dim": 12, "linear_head_dim": 8,
+    "linear_num_heads": 4, "linear_num_value_heads": 4, "mamba_n_heads": 8, "mamba_num_heads": 8,
+    "mamba_d_head": 8, "mamba_head_dim": 8, "mamba_d_ssm": 64, "mamba_n_groups": 2,
+    "mamba_d_state": 6, "ssm_state_size": 6, "state_size": 6, "mamba_dt_rank": 4,
+    "time_step_rank": 4,
 }
 _INNER = ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner", "dim_ff", "dff",
           "intermediate_size_mlp")  # ends of names
@@ -131,6 +139,18 @@ def _narrow(values, names):
         elif name.endswith(_INNER) and _is_number(value) and value:
             values[name] = _INNER_WIDTH
     values[width_name] = heads * 8
+    _fewer_heads_of_states(values)
+
+
+def _fewer_heads_of_states(values):
+    """Heads of layers with a state, in groups as before."""
+    keys, of_values = (values.get(f"linear_num_{name}_heads") for name in ("key", "value"))
+    if _is_number(keys):
+        values["linear_num_key_heads"] = min(keys, of_values if keys >= of_values else 2)
+    if "state_size" in values:
+        _limit(values, {"num_heads": 8})
+    if not {"state_size", "ssm_state_size"}.isdisjoint(values):
+        _limit(values, {"n_groups": 2})
 
 
 def _fewer_heads(values, names, keep_width=True):

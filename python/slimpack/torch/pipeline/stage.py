@@ -16,9 +16,16 @@ from slimpack.torch.pipeline.adapters import adapter_of, base_of, new_adapter
 from slimpack.torch.pipeline.attention import NAME
 from slimpack.torch.pipeline.cache import Running, SliceCache
 from slimpack.torch.pipeline.experts import Routers, routers_of
-from slimpack.torch.pipeline.layers import End, Skip, find_layers, with_first_argument
+from slimpack.torch.pipeline.layers import (
+    End,
+    Skip,
+    find_layers,
+    inputs_beside_tokens,
+    with_first_argument,
+)
 from slimpack.torch.pipeline.loading import load_divided
-from slimpack.torch.pipeline.observation import observe
+from slimpack.torch.pipeline.mixers import ByDocument
+from slimpack.torch.pipeline.observation import Observed, observe, returned_values
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.packs import require_runnable
 from slimpack.torch.pipeline.refusals import (
@@ -70,17 +77,20 @@ class Division:
 
     tied: names of parameters that the first and the last stage both have, whose gradients add up.
     width: numbers of a token between stages.
-    last_gathers: how often the stage's last layer hands over keys and values.
+    observed: what the stage's layers keep between slices.
     """
 
     place: Place
     tied: list[str]
     width: int
-    attention: object
-    last_gathers: int
+    observed: Observed
     running: Running
     hollow: Hollow
     routers: Routers | None
+
+    @property
+    def attention(self):
+        return self.observed.attention
 
 
 def _with_ties(names, model):
@@ -102,12 +112,13 @@ def divide(model, place):
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers))
     running = Running()
-    for i in place.layers:
-        for module in layers[i].modules():
+    for i, layer in enumerate(layers):
+        for module in layer.modules():
             module.slimpack_layer = i, running
             module.slimpack_sdpa = bool(type(model)._supports_sdpa)
-    owned = ownership_of(model)
-    attention, last_gathers = observe(model, layers, place.layers, running)
+    values = returned_values(model, layers, running)
+    owned = ownership_of(model, values)
+    observed = observe(model, layers, place.layers, running, values)
     before, after = (_with_ties(names, model) for names in (owned.before, owned.after))
     keep = (before if place.is_first else set()) | (after if place.is_last else set())
     mine = {parameter for i in place.layers for parameter in layers[i].parameters()}
@@ -115,11 +126,11 @@ def divide(model, place):
     routers = routers_of(model, layers, place.layers, running)
     for i in range(len(layers)):
         if i not in place.layers:
-            layers[i] = End() if i == place.layers.stop else Skip()
+            layers[i] = (End if i == place.layers.stop else Skip)(layers[i], values)
     hollow = Hollow(model, keep)
     tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
     _forget_absent_ties(model)
-    return Division(place, tied, owned.width, attention, last_gathers, running, hollow, routers)
+    return Division(place, tied, owned.width, observed, running, hollow, routers)
 
 
 def _forget_absent_ties(model):
@@ -197,6 +208,8 @@ class Stage(nn.Module):
         align(model)
         self._embedding_width = _embedding_width(model, self.width)
         by_document(self.decoder, division.running)
+        for mixer in (mixer for of_layer in division.observed.mixers.values() for mixer in of_layer):
+            mixer.forward = ByDocument(mixer, division.running, self._cache)
         for i in self.place.layers:
             layers[i].forward = Selective(layers[i].forward, i, division.running)
         if not self.place.is_first:
@@ -279,8 +292,8 @@ class Stage(nn.Module):
             self._injected_1TD = rows[None]
         try:
             with self.working_on(work, rows.device) as positions_T:
-                output = self.decoder(**inputs, position_ids=positions_T[None],
-                                      past_key_values=self._cache, use_cache=True)
+                beside = inputs_beside_tokens(self.decoder, self._cache, positions_T[None])
+                output = self.decoder(**inputs, **beside, use_cache=True)
         except Stopped as stopped:
             return None if stopped.hidden_1TD is None else self._for_the_next(stopped.hidden_1TD[0])
         finally:

@@ -47,7 +47,7 @@ class StageStep:
             return None
         if place.is_last and not self.counts_routes:
             # Backward computes the rest again, and nobody waits for it.
-            stop_at = place.layers[-1] if self.stage.division.last_gathers == 1 else None
+            stop_at = place.layers[-1] if self.stage.division.observed.last_gathers == 1 else None
         work = self._work(pack, forward=True, stop_at=stop_at)
         with torch.no_grad():
             hidden_TD = self.stage(work, self._ids(pack) if rows_TD is None else rows_TD)
@@ -122,7 +122,7 @@ class StageStep:
         return self.balance is not None and self.balance.mode == STEP
 
     def _stores(self, pack):
-        """Whether later slices need keys and values of the pack."""
+        """Whether later slices need keys, values or states of the pack."""
         return any(self._key_values.is_needed(part) for part in pack.slices)
 
     def _skip(self, pack):

@@ -4,6 +4,7 @@ import torch
 
 from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
 from slimpack.torch.pipeline.parts import parts_of
+from slimpack.torch.pipeline.states import States
 from slimpack.torch.pipeline.token_rows import TokenRows, accumulator_dtype
 
 
@@ -18,9 +19,9 @@ class Stopped(Exception):
 
 class KeyValues:
     """Keys and values of a stage's sequences, and their gradients, where slices of a step need
-    them.
+    them; and the States of its layers that have states instead.
 
-    Both are freed as soon as no slice needs them any more.
+    All are freed as soon as no slice needs them any more.
     """
 
     def __init__(self, stage_plan, windows, memories):
@@ -28,6 +29,7 @@ class KeyValues:
         begins, memory_of = stage_plan.begins, memories.of_layer
         self.rows = TokenRows(begins(["forward", "backward"]), windows, memory_of)
         self.gradients = TokenRows(begins(["backward"]), windows, memory_of)
+        self.states = States(stage_plan, memories)
         again = [pack for number, pack in enumerate(stage_plan.backward)
                  if number not in stage_plan.kept]
         self._elementwise = stage_plan.elementwise
@@ -44,7 +46,8 @@ class KeyValues:
         return self.rows.last_begin(part.sequence) > part.begin
 
     def release(self, passes, part):
-        """Releases keys and values as reading does, for a slice that does not read them."""
+        """Releases keys, values and states as reading does, for a slice that does not read them."""
+        self.states.release(passes, part)
         self.rows.drop_sequence(part.sequence,
                                 lambda layer: self.is_last_read(passes, part, layer))
 
@@ -65,6 +68,7 @@ class SliceWork:
     stop_at: the layer whose keys and values are the last thing this pass needs, or None.
     elementwise: layers whose graph is to lack what needs no matrix product.
     replays: whether layers run again for a graph that was kept.
+    segment: the Segment that a mixer runs on now.
     """
 
     def __init__(self, pack, key_values, attention, *, forward, stop_at=None,
@@ -72,6 +76,7 @@ class SliceWork:
         self.pack, self.key_values, self.attention = pack, key_values, attention
         self.forward, self.stop_at = forward, stop_at
         self.elementwise, self.replays = elementwise, replays
+        self.segment = None
         self._parts = {}  # by window
         self._calls = {}  # by layer, where attention gathers
 

@@ -104,7 +104,8 @@ class LoneLayer:
     def preamble(self, tokens):
         """Nanoseconds that a stage takes for a forward before its first layer."""
         layers = find_layers(self.stage.model)[1]
-        mine, layers[self._layer] = layers[self._layer], End()
+        mine = layers[self._layer]
+        layers[self._layer] = End(mine)
         try:
             plan = self._plan(Point(tokens, 0, 1), FULL)
             attention = self.stage.division.attention

@@ -1,0 +1,105 @@
+"""Scans of recurrent layers, wrapped so that they take the states which slices enter with.
+
+transformers' layers choose by the number of tokens: with a state and one token they take a kernel
+for generating, which has no gradients. Here they see no recurrent state, so they always call the
+scan for many tokens, and that gets the state from the Segment that runs.
+
+Wrappers stay in the family's module, since checkpoints run layers again. Outside of a Segment they
+call the scan as it is.
+"""
+
+import contextlib
+import functools
+import inspect
+import threading
+
+import torch
+from torch.nn import functional
+
+_STATE_NAMES = ("initial_state", "initial_states")
+_MAMBA_1 = "mamba_selective_scan"  # takes no state, neither in torch nor in CUDA
+_now = threading.local()  # segment: the one that runs in this thread; backward has threads of its own
+
+
+@contextlib.contextmanager
+def running_on(segment):
+    """Within it, wrapped scans take the segment's state."""
+    _now.segment = segment
+    try:
+        yield
+    finally:
+        _now.segment = None
+
+
+def wrap_scans(mixer):
+    """Wraps the scans that a mixer's code calls. Returns whether there are any."""
+    code = inspect.unwrap(type(mixer).forward).__globals__
+    for name, scan in list(code.items()):
+        if (wrapped := _wrapped(name, scan)) is not None:
+            code[name] = wrapped
+    return any(hasattr(function, "slimpack_scan") for function in code.values())
+
+
+def _wrapped(name, scan):
+    """None = it is no scan, or wrapped already."""
+    if not inspect.isfunction(scan) or not hasattr(scan, "__wrapped__") or hasattr(scan, "slimpack_scan"):
+        return None
+    if name == _MAMBA_1:
+        return _named_as(scan, functools.partial(_scan_mamba_1, scan))
+    takes = [state for state in _STATE_NAMES if state in inspect.signature(scan).parameters]
+    if takes and "recurrent" not in name:  # those are for one token
+        return _named_as(scan, functools.partial(_scan_from_state, scan, takes[0]))
+    return None
+
+
+def _named_as(scan, run):
+    @functools.wraps(scan)
+    def wrapper(*args, **kwargs):
+        return run(getattr(_now, "segment", None), *args, **kwargs)
+
+    wrapper.slimpack_scan = True
+    return wrapper
+
+
+def _scan_from_state(scan, state_name, segment, *args, **kwargs):
+    if segment is not None and segment.withheld is not None:
+        kwargs[state_name] = segment.withheld
+    return scan(*args, **kwargs)
+
+
+def _scan_mamba_1(scan, segment, x_1DT, dt_1DT, A_DN, B_1NT, C_1NT, D=None, z=None, delta_bias=None,
+                  delta_softplus=False, return_last_state=False, **options):
+    """Has N tokens before the others write the state and N after them read it, where N numbers are a
+    channel's state. A token before has a step so small that nothing decays, and a unit vector as B;
+    one after has no step, and a unit vector as C. So the scan's own gradient is that of the
+    states."""
+    if segment is None:
+        return scan(x_1DT, dt_1DT, A_DN, B_1NT, C_1NT, D, z, delta_bias, delta_softplus,
+                    return_last_state, **options)
+    dtype = torch.float64 if x_1DT.dtype == torch.float64 else torch.float32
+    x, dt, B, C = (tensor.to(dtype) for tensor in (x_1DT, dt_1DT, B_1NT, C_1NT))
+    if delta_bias is not None:
+        dt = dt + delta_bias[..., None].to(dtype)
+    if delta_softplus:
+        dt = functional.softplus(dt)
+    N, tokens = A_DN.shape[-1], x.shape[-1]
+    unit = torch.eye(N, dtype=dtype, device=x.device)[None]
+    none = x.new_zeros(1, x.shape[1], N)
+    off = torch.zeros_like(unit)
+    if segment.withheld is not None:
+        step = 2.0 ** (-60 if dtype == torch.float64 else -30)
+        x, dt = torch.cat([segment.withheld.to(dtype) / step, x], 2), torch.cat([none + step, dt], 2)
+        B, C = torch.cat([unit, B], 2), torch.cat([off, C], 2)
+    before = x.shape[-1] - tokens
+    if segment.leaves:
+        x, dt = torch.cat([x, none], 2), torch.cat([dt, none], 2)
+        B, C = torch.cat([B, off], 2), torch.cat([C, unit], 2)
+    y = scan(x, dt, A_DN, B, C, **options)
+    last = y[..., before + tokens:] if segment.leaves else y.new_zeros(none.shape)
+    y = y[..., before:before + tokens]
+    if D is not None:
+        y = y + x_1DT * D[None, :, None]
+    if z is not None:
+        y = y * functional.silu(z)
+    y = y.to(x_1DT.dtype)
+    return (y, last) if return_last_state else y
