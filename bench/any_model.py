@@ -5,6 +5,7 @@ documents, with full recomputation.
 
     .venv/bin/python bench/any_model.py                  # Llama, as bench/end_to_end; over an hour
     .venv/bin/python bench/any_model.py --model moe      # a small mixture of experts
+    .venv/bin/python bench/any_model.py --model qwen3.5  # three of four layers hand on a state
     .venv/bin/python bench/any_model.py --rivals 1f1b,pad,desc 1f1b,bfd,given --turns 1
 
 First it measures the model and plans from that. Then it looks for the rival's best schedule,
@@ -39,7 +40,7 @@ from slimpack.torch import pipeline, profile
 from slimpack.torch.profiling.live_bytes import CountedBytes
 from torch_documents import Piece, build_batch, read_documents, take_step
 from torch_pipelining import LOOPED, Pipeline, tune_malloc
-from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3MoeConfig
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3MoeConfig, Qwen3_5TextConfig
 
 RANKS = 2
 CHOICES = {"schedule": ["1f1b", "interleaved", "zb", "gpipe", "bfs", "zbv", "dualpipev"],
@@ -51,7 +52,7 @@ RECOMPUTE = ["all", "all-but-last"]  # the last stage's graph may wait for nothi
 def parse():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=["llama", "moe"], default="llama")
+    parser.add_argument("--model", choices=["llama", "moe", "qwen3.5"], default="llama")
     parser.add_argument("--context", type=int, default=16384)
     parser.add_argument("--step-tokens", type=int, default=65536)
     parser.add_argument("--turns", type=int, default=3)
@@ -64,12 +65,18 @@ def parse():
 
 
 def config_of(options):
-    """The shape of `step_model` in bench/real_steps.h; its feed-forward as eight experts, two for each token."""
+    """The shape of `step_model` in bench/real_steps.h; its feed-forward as eight experts, two for each token;
+    or with gated delta nets in place of attention in three of four layers."""
     shape = dict(vocab_size=256, hidden_size=256, num_hidden_layers=4, num_attention_heads=8,
                  num_key_value_heads=4, head_dim=32, max_position_embeddings=options.context,
                  tie_word_embeddings=False)
     if options.model == "llama":
         return LlamaConfig(**shape, intermediate_size=704)
+    if options.model == "qwen3.5":
+        shape |= dict(num_attention_heads=4, num_key_value_heads=2, head_dim=64)
+        return Qwen3_5TextConfig(**shape, intermediate_size=704, linear_num_key_heads=4,
+                                 linear_num_value_heads=4, linear_key_head_dim=64,
+                                 linear_value_head_dim=64)
     return Qwen3MoeConfig(**shape, moe_intermediate_size=352, num_experts=8, num_experts_per_tok=2)
 
 

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "slimpack/base/error.h"
@@ -10,11 +11,15 @@ namespace slimpack {
 
 void tell_untrainable(const RunConfig& config, const PlannableModel& model) {
   if (model.untrainable.empty()) return;
+  const Decoder& shape = model.shape;
+  const bool states = std::ranges::any_of(shape.kinds, &LayerShape::has_state);
   fmt::print(stderr, "model: {}: {}; {}\n", config.model.config.string(),
              one_line(fmt::format("{}", fmt::join(model.untrainable, ", "))),
-             model.shape.config.empty()
+             shape.config.empty()
                  ? "a step costs the same with and without, but this version cannot train the model"
-                 : "this version plans such a model, but cannot train it");
+             : states ? "'slimpack train' cannot train such a model, so steps are planned for "
+                        "slimpack.torch.pipeline, which can"
+                      : "this version plans such a model, but cannot train it");
 }
 
 }  // namespace slimpack

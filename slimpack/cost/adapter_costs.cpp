@@ -18,11 +18,11 @@ void require_adaptable(const Decoder& shape, std::int64_t rank) {
         "adapter is no smaller than what it adapts; give a lower rank",
         rank, shape.hidden_size());
   for (const LayerShape& layer : shape.kinds)
-    if (layer.experts > 0)
+    if (layer.experts > 0 || layer.has_state())
       invalid_input(
-          "model.adapter_rank is {}, but the model has experts, of which each family adapts other "
+          "model.adapter_rank is {}, but the model has {}, of which each family adapts other "
           "maps; measure it with slimpack.torch.profile(..., adapter=...) and plan with cost.file",
-          rank);
+          rank, layer.experts > 0 ? "experts" : "states");
 }
 
 /// Products that are so narrow take as long as their FLOPs, or as what they move does.

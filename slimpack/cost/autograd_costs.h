@@ -30,7 +30,10 @@ struct AutogradLayer {
   KeptGraph elementwise;   ///< Recompute::kElementwise: products and attention alone are kept
   PackBytes forward_peak;  ///< the peak of a forward without a graph beyond its input
   double kv_bytes = 0;     ///< of a token's keys and values, as the layer hands them to its cache
+  double state_bytes = 0;  ///< of the states that a sequence has at a cut
+  double state_gradient_bytes = 0;  ///< of these states' gradients
 
+  [[nodiscard]] bool has_state() const { return state_bytes > 0; }
   /// REQUIRES: kNothing or kElementwise.
   [[nodiscard]] const KeptGraph& kept(Recompute recompute) const;
   bool operator==(const AutogradLayer&) const = default;
@@ -59,8 +62,13 @@ struct StateBytes {
 ///  - Keys and values are kept of the tokens that are in the prefix of some slice, of layers with a
 ///    window those that the slice sees; the sums of their gradients likewise, in the accumulate
 ///    type.
-///  - Without a graph the last stage runs forward only for slices whose keys and values other
-///    slices need, and its last layer no further than these.
+///  - States are kept where a slice begins: at backward slices' begins from forward until that
+///    slice's backward, at those of forward slices alone until the next one has run. A sequence has
+///    one set of their gradients, from its first backward slice with a prefix to its last.
+///  - A forward pass runs layers with states once for each part of a slice between the begins of
+///    backward slices, so they take their time of a slice as often.
+///  - Without a graph the last stage runs forward only for slices whose keys and values (or
+///    states) other slices need, and its last layer no further than these.
 ///  - There is one backward MicroPack's graph at a time beside those that are kept.
 struct AutogradCosts {
   std::vector<AutogradLayer> layers;  ///< by kind

@@ -30,22 +30,32 @@ KeptGraph graph_of(const JsonFields& f, std::int64_t window) {
 }
 
 json layer_to_json(const LayerShape& shape, const AutogradLayer& layer) {
-  return {{"window", shape.window},
-          {"parameters", shape.counted_parameters},
-          {"weights", shape.counted_weights},
-          {"query_width", shape.head_dim},
-          {"output_width", shape.value_dim},
-          {"kv_bytes", layer.kv_bytes},
-          {"nothing", graph_to_json(layer.whole)},
-          {"elementwise", graph_to_json(layer.elementwise)},
-          {"forward_peak", pack_cost_to_json(layer.forward_peak)}};
+  json out = {{"window", shape.window},
+              {"parameters", shape.counted_parameters},
+              {"weights", shape.counted_weights},
+              {"query_width", shape.head_dim},
+              {"output_width", shape.value_dim},
+              {"kv_bytes", layer.kv_bytes},
+              {"nothing", graph_to_json(layer.whole)},
+              {"elementwise", graph_to_json(layer.elementwise)},
+              {"forward_peak", pack_cost_to_json(layer.forward_peak)}};
+  if (layer.has_state())
+    out["state"] = {{"bytes", layer.state_bytes},
+                    {"gradient_bytes", layer.state_gradient_bytes},
+                    {"products", shape.state.multiplied}};
+  return out;
 }
 
-/// The heads of a counted layer are as one: only their widths together count.
+/// The heads of a counted layer are as one: only their widths together count. Widths of 0: it has
+/// no attention.
 LayerShape layer_shape_of(const JsonFields& f, std::int64_t hidden_size) {
-  LayerShape shape{.hidden_size = hidden_size, .num_heads = 1, .num_kv_heads = 1};
-  shape.head_dim = f.integer("query_width", 1, kMostWidth);
-  shape.value_dim = f.integer("output_width", 1, kMostWidth);
+  LayerShape shape{.hidden_size = hidden_size};
+  shape.head_dim = f.integer("query_width", 0, kMostWidth);
+  const std::int64_t attends = shape.head_dim > 0 ? 1 : 0;
+  shape.num_heads = shape.num_kv_heads = attends;
+  shape.value_dim = f.integer("output_width", attends, attends * kMostWidth);
+  if (f.has("state"))
+    shape.state.multiplied = f.object("state").integer("products", 0, kMostParameters);
   shape.window = f.integer("window", 0, kMostTokens);
   shape.counted_parameters = f.integer("parameters", 1, kMostParameters);
   shape.counted_weights = f.integer("weights", 0, shape.counted_parameters);
@@ -53,10 +63,19 @@ LayerShape layer_shape_of(const JsonFields& f, std::int64_t hidden_size) {
 }
 
 AutogradLayer layer_of(const JsonFields& f, std::int64_t window) {
-  return {.whole = graph_of(f.object("nothing"), window),
-          .elementwise = graph_of(f.object("elementwise"), window),
-          .forward_peak = pack_cost_field(f.object("forward_peak"), window),
-          .kv_bytes = non_negative(f, "kv_bytes")};
+  AutogradLayer layer{.whole = graph_of(f.object("nothing"), window),
+                      .elementwise = graph_of(f.object("elementwise"), window),
+                      .forward_peak = pack_cost_field(f.object("forward_peak"), window),
+                      .kv_bytes = non_negative(f, "kv_bytes")};
+  if (!f.has("state")) return layer;
+  const JsonFields state = f.object("state");
+  layer.state_bytes = non_negative(state, "bytes");
+  layer.state_gradient_bytes = non_negative(state, "gradient_bytes");
+  if (!layer.has_state())
+    invalid_input(
+        "{}: field \"bytes\" is 0, a state has some; leave \"state\" out, or profile again",
+        state.origin());
+  return layer;
 }
 
 void read_layers(const JsonFields& fields, Costs& cost) {

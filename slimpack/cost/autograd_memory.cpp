@@ -118,6 +118,15 @@ class StageMemory {
     return first_ || (where == Held::kHost) != host ? 0 : input(pack.tokens());
   }
 
+  /// Bytes of one set of a sequence's states that are held there, or of their gradients.
+  [[nodiscard]] double states(double AutogradLayer::*bytes, Held where) const {
+    double sum = 0;
+    for (const AlikeLayers& run : runs_)
+      if (run.held() == where)
+        sum += static_cast<double>(run.layers) * costs_.layers[run.kind].*bytes;
+    return sum;
+  }
+
   /// Bytes of a sequence's keys and values, or of their gradients' sums, that are held there.
   /// `begins`: where the sequence's slices begin. `scale`: bytes for each byte of keys and values.
   [[nodiscard]] double key_values(const std::vector<Tokens>& begins, double scale,
@@ -157,10 +166,7 @@ class StageMemory {
       const double peak = sum_over(graph.backward_peak, pack);
       double sums = 0;
       if (run->held() == Held::kDevice)
-        for (const std::vector<Tokens>& begins : opened)
-          sums += scale * costs_.layers[run->kind].kv_bytes *
-                  static_cast<double>(
-                      seen_tokens(begins, Tokens(cost_.shape.kinds[run->kind].window)).count());
+        for (const std::vector<Tokens>& begins : opened) sums += opened_sums(*run, begins, scale);
       const double change = sums - sum_over(graph.bytes, pack);
       const auto further = static_cast<double>(run->layers - 1);
       most = std::max({most, held + sums + peak, held + further * change + sums + peak});
@@ -170,6 +176,14 @@ class StageMemory {
   }
 
  private:
+  /// The bytes that one of the run's layers opens for a sequence.
+  [[nodiscard]] double opened_sums(const AlikeLayers& run, const std::vector<Tokens>& begins,
+                                   double scale) const {
+    const AutogradLayer& layer = costs_.layers[run.kind];
+    const Tokens seen = seen_tokens(begins, Tokens(cost_.shape.kinds[run.kind].window));
+    return scale * layer.kv_bytes * static_cast<double>(seen.count()) + layer.state_gradient_bytes;
+  }
+
   /// A layer of the run. What runs again in whole has its whole graph.
   [[nodiscard]] const KeptGraph& graph_of(const AlikeLayers& run, bool kept) const {
     return costs_.layers[run.kind].kept(kept ? run.recompute : Recompute::kNothing);
@@ -187,6 +201,12 @@ struct Flow {
   Begins summed;    ///< of backward alone
   PairedPacks paired;
   std::vector<Begins> opened;  ///< by backward pack: of `summed`, the sequences that it is first of
+
+  /// The sets of a sequence's states that are there at the same time: one for each backward slice
+  /// with a prefix, and one that only forward slices hand on.
+  [[nodiscard]] double state_sets(std::size_t q) const {
+    return static_cast<double>(summed[q].size() + (prefixes[q].size() > summed[q].size() ? 1 : 0));
+  }
 
   Flow(const PackPlan& packs, std::size_t sequences) : paired(packs) {
     add_begins(summed, packs.backward);
@@ -206,6 +226,20 @@ struct Flow {
   }
 };
 
+/// Adds what the stage holds of each sequence: keys and values and states, and their gradients.
+void add_sequences(TaskBytes& bytes, const StageMemory& stage, const Flow& flow, double scale,
+                   Held where) {
+  const double state = stage.states(&AutogradLayer::state_bytes, where);
+  const double gradient = stage.states(&AutogradLayer::state_gradient_bytes, where);
+  auto& kv = bytes.kv.emplace_back();
+  auto& dkv = bytes.dkv.emplace_back();
+  for (std::size_t q = 0; q < flow.prefixes.size(); ++q) {
+    kv.push_back(whole(stage.key_values(flow.prefixes[q], 1, where) + flow.state_sets(q) * state));
+    dkv.push_back(whole(stage.key_values(flow.summed[q], scale, where) +
+                        (flow.summed[q].empty() ? 0 : gradient)));
+  }
+}
+
 void add_stage(TaskBytes& bytes, const StageMemory& stage, const PackPlan& packs, const Flow& flow,
                double scale) {
   auto& rows = bytes.rows.emplace_back();
@@ -216,12 +250,7 @@ void add_stage(TaskBytes& bytes, const StageMemory& stage, const PackPlan& packs
     rows.push_back(whole(kept ? stage.graph(pack, kept) : stage.kept_input(pack, Held::kDevice)));
     forward.push_back(whole(stage.forward_peak(pack)));
   }
-  auto& kv = bytes.kv.emplace_back();
-  auto& dkv = bytes.dkv.emplace_back();
-  for (std::size_t q = 0; q < flow.prefixes.size(); ++q) {
-    kv.push_back(whole(stage.key_values(flow.prefixes[q], 1, Held::kDevice)));
-    dkv.push_back(whole(stage.key_values(flow.summed[q], scale, Held::kDevice)));
-  }
+  add_sequences(bytes, stage, flow, scale, Held::kDevice);
   auto& backward = bytes.backward_transient.emplace_back();
   for (std::size_t b = 0; b < packs.backward.size(); ++b)
     backward.push_back(whole(stage.backward_peak(
@@ -234,12 +263,7 @@ void add_host_stage(TaskBytes& bytes, const StageMemory& stage, const PackPlan& 
   auto& rows = bytes.rows.emplace_back();
   for (const MicroPack& pack : packs.forward)
     rows.push_back(whole(stage.kept_input(pack, Held::kHost)));
-  auto& kv = bytes.kv.emplace_back();
-  auto& dkv = bytes.dkv.emplace_back();
-  for (std::size_t q = 0; q < flow.prefixes.size(); ++q) {
-    kv.push_back(whole(stage.key_values(flow.prefixes[q], 1, Held::kHost)));
-    dkv.push_back(whole(stage.key_values(flow.summed[q], scale, Held::kHost)));
-  }
+  add_sequences(bytes, stage, flow, scale, Held::kHost);
   bytes.forward_transient.emplace_back(packs.forward.size());
   bytes.backward_transient.emplace_back(packs.backward.size());
 }

@@ -28,10 +28,30 @@ std::vector<bool> feeds_others(const PackPlan& packs) {
   return feeds;
 }
 
-/// A forward without a graph on the last stage: no further than keys and values that are needed.
+/// By forward MicroPack, the begins of backward slices that lie inside of its slices.
+std::vector<double> cuts_inside(const PackPlan& packs) {
+  Begins begins;
+  add_begins(begins, packs.backward);
+  std::vector<double> cuts;
+  for (const MicroPack& pack : packs.forward) {
+    double& inside = cuts.emplace_back(0.0);
+    for (const Slice& slice : pack.slices) {
+      if (slice.sequence.index() >= begins.size()) continue;
+      const std::vector<Tokens>& of = begins[slice.sequence.index()];
+      inside += static_cast<double>(std::ranges::lower_bound(of, slice.end) -
+                                    std::ranges::upper_bound(of, slice.begin));
+    }
+  }
+  return cuts;
+}
+
+/// A forward without a graph on the last stage: no further than keys and values that are needed. A
+/// layer without them runs whole, for its state.
 PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forward) {
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin.back() - 1);
-  const PackCost skipped = (-1.0) * cost.kinds[cost.shape.kind_of(last_layer)].forward;
+  const std::size_t kind = cost.shape.kind_of(last_layer);
+  if (cost.autograd->layers[kind].has_state()) return forward;
+  const PackCost skipped = (-1.0) * cost.kinds[kind].forward;
   const PackCost rest = forward + skipped;
   return {std::max(0.0, rest.per_pack),          std::max(0.0, rest.per_slice),
           std::max(0.0, rest.per_token),         std::max(0.0, rest.per_pair),
@@ -140,10 +160,20 @@ double AutogradStages::exchange_by_layer(StageId stage, Pass pass) const {
   return weights * (keeps_graphs(stage) ? 1 : 2) + ring(gradients);
 }
 
+double AutogradStages::state_slice_time(StageId stage) const {
+  double time = 0;
+  for (std::int32_t l = first_layer(stage); l < end_layer(stage); ++l) {
+    const std::size_t kind = cost.shape.kind_of(static_cast<std::size_t>(l));
+    if (cost.autograd->layers[kind].has_state()) time += cost.kinds[kind].forward.per_slice;
+  }
+  return time;
+}
+
 void AutogradStages::add_passes(TaskTimes& times, const SummedPacks& packs,
                                 ReplicaId replica) const {
   const PairedPacks paired(packs.packs);
   const std::vector<bool> feeds = feeds_others(packs.packs);
+  const std::vector<double> cuts = cuts_inside(packs.packs);
   const auto add = [&](StageId stage, Pass pass) {
     const bool forward = pass == Pass::kForward;
     const bool keeps = keeps_graphs(stage);
@@ -153,11 +183,13 @@ void AutogradStages::add_passes(TaskTimes& times, const SummedPacks& packs,
     const bool last = stage.value() == layout.stages() - 1;
     if (forward && last) again = cut_short(cost, layout, again);
     const std::vector<PackSums>& sums = forward ? packs.forward : packs.backward;
+    const double of_cut = forward ? state_slice_time(stage) / speed : 0;
     std::vector<Nanos>& added = (forward ? times.forward : times.backward).emplace_back();
     for (std::size_t p = 0; p < sums.size(); ++p) {
       const bool with_graph = keeps && paired.of(pass)[p];
       const bool skipped = forward && last && !with_graph && !feeds[p];
       added.push_back(skipped ? Nanos(0) : time_of((with_graph ? kept : again) / speed, sums[p]));
+      if (!skipped && of_cut > 0 && cuts[p] > 0) added.back() += rounded(cuts[p] * of_cut);
     }
   };
   for (std::int32_t s = 0; s < layout.stages(); ++s)

@@ -138,6 +138,9 @@ class AutogradStages final : public BoundStages {
 
   /// Whether a layer of the stage has kOffload: then its inputs wait in host memory.
   [[nodiscard]] bool offloads(StageId stage) const;
+  /// Nanoseconds that the stage's layers with states take for one more slice of a forward
+  /// MicroPack.
+  [[nodiscard]] double state_slice_time(StageId stage) const;
 
   /// These stages where no graph is kept; null where none is anyway.
   std::unique_ptr<const AutogradStages> again_;

@@ -34,8 +34,21 @@ double pair_nanos(const HardwareJob& job, Pass pass) {
 /// more work. The speeds of the two passes say how fast pairs are, and do not count here: else a
 /// faster forward pass would make backward slower.
 double growth(const HardwareJob& job, Pass pass) {
+  if (!job.layer.attends()) return 0;
   return layer_attention_flops(job.layer, 1, pass).count() /
          layer_attention_flops(job.layer, 1, Pass::kForward).count();
+}
+
+/// Nanoseconds of a token with the layer's state. Kernels of scans take blocks of tokens: they have
+/// up to twice the products, whose operands they move, and run at a small part of attention's
+/// speed. docs/models.md says where the share comes from.
+double state_nanos(const HardwareJob& job, Pass pass) {
+  constexpr double kShareOfSpeed = 1.0 / 8;
+  const HardwareSpec& h = job.hardware;
+  const double speed =
+      pass == Pass::kBackward ? h.attention_backward_flops : h.attention_forward_flops;
+  return layer_state_flops(job.layer, Tokens(1), pass).count() / (kShareOfSpeed * speed) *
+         kNanosPerSecond;
 }
 
 PackCost layer_cost(const HardwareJob& job, Pass pass) {
@@ -49,7 +62,7 @@ PackCost layer_cost(const HardwareJob& job, Pass pass) {
                   (backward ? job.adding(job.layer_weights()) : 0);
   time.per_slice = h.attention_slice_us * kNanosPerMicro;
   time.per_token = linear_flops / h.linear_flops * kNanosPerSecond / job.tp +
-                   growth(job, pass) * h.attention_token_head_ns * heads;
+                   growth(job, pass) * h.attention_token_head_ns * heads + state_nanos(job, pass);
   const double prefix = prefix_token_bytes(job, pass) * job.nanos_per_memory_byte();
   time.window = Tokens(job.layer.window);
   (time.windowed() ? time.per_window_pair : time.per_pair) = pair_nanos(job, pass);
@@ -155,6 +168,11 @@ LayerCosts kind_costs(const HardwareJob& job, std::int32_t most_replicas) {
 
 void require_divides(const Decoder& shape, std::int32_t tp) {
   for (const LayerShape& layer : shape.kinds) {
+    if (tp > 1 && layer.has_state())
+      invalid_input(
+          "tp is {}, but layers with states run in slimpack.torch.pipeline, which has no tensor "
+          "parallelism; use 1",
+          tp);
     if (tp < 1 || layer.num_heads % tp != 0)
       invalid_input("tp is {}, must divide the model's {} attention heads; use a divisor", tp,
                     layer.num_heads);
@@ -210,11 +228,13 @@ Costs cost_from_hardware(const Decoder& shape, Dtype dtype, const HardwareSpec& 
   cost.device.memory = hardware.memory_bytes;
   cost.device.peak_flops = hardware.peak_flops;
   add_link_costs(cost, hardware, job.placement, context);
-  return cost;
+  const bool own = std::ranges::any_of(shape.kinds, &LayerShape::has_state);
+  return own ? under_autograd(std::move(cost)) : cost;
 }
 
 Costs with_gpu(Costs cost, const HardwareSpec& hardware) {
   cost.device.gpu = gpu_memory(hardware);
+  if (cost.autograd) return cost;  // no kernels of ours
   bool fused_head = true;
   for (std::size_t kind = 0; kind < cost.shape.kinds.size(); ++kind) {
     LayerWidths widths(cost.shape, kind, cost.dtype, cost.tp);

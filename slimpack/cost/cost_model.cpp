@@ -175,6 +175,12 @@ Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass) {
                (pass == Pass::kBackward ? kAttentionBackward : 1));
 }
 
+Flops layer_state_flops(const LayerShape& layer, Tokens tokens, Pass pass) {
+  return Flops(kMultiplyAdd * static_cast<double>(layer.state.multiplied) *
+               static_cast<double>(tokens.count()) *
+               (pass == Pass::kBackward ? kAttentionBackward : 1));
+}
+
 Flops head_flops(const Decoder& shape, Tokens tokens, Pass pass) {
   return Flops(kMultiplyAdd * static_cast<double>(shape.embedding_parameters()) *
                static_cast<double>(tokens.count()) *
@@ -188,14 +194,17 @@ std::optional<double> mfu_of(Flops flops, Nanos time, std::int64_t ranks, double
 
 Flops model_flops(const Costs& cost, const SequenceLengths& lengths) {
   const Decoder& shape = cost.shape;
-  const auto tokens = static_cast<double>(total_tokens(lengths).count());
+  const Tokens all_tokens = total_tokens(lengths);
+  const auto tokens = static_cast<double>(all_tokens.count());
   const auto layers = shape.count_kinds(0, static_cast<std::size_t>(shape.num_layers()));
   Flops sum;
   for (std::size_t kind = 0; kind < layers.size(); ++kind) {
     const LayerShape& of_kind = shape.kinds[kind];
-    const Flops layer = product_flops(layer_weights(cost, kind), tokens) +
-                        layer_attention_flops(of_kind, pairs_of(of_kind, lengths), Pass::kForward) *
-                            (1 + kModelAttentionBackward);
+    const Flops products =
+        layer_attention_flops(of_kind, pairs_of(of_kind, lengths), Pass::kForward) +
+        layer_state_flops(of_kind, all_tokens, Pass::kForward);
+    const Flops layer =
+        product_flops(layer_weights(cost, kind), tokens) + products * (1 + kModelAttentionBackward);
     sum = sum + layer * static_cast<double>(layers[kind]);
   }
   return sum + product_flops(head_weights(cost), tokens * cost.ends.target_share);

@@ -207,6 +207,9 @@ struct Costs {
 /// kBackward.
 [[nodiscard]] Flops layer_linear_flops(const LayerShape& layer, Tokens tokens, Pass pass);
 [[nodiscard]] Flops layer_attention_flops(const LayerShape& layer, double pairs, Pass pass);
+/// Products of tokens with the layer's recurrent state, as if token by token: kernels that take
+/// blocks of tokens have more.
+[[nodiscard]] Flops layer_state_flops(const LayerShape& layer, Tokens tokens, Pass pass);
 [[nodiscard]] Flops head_flops(const Decoder& shape, Tokens tokens, Pass pass);
 /// Forward and backward FLOPs of a whole step, MFU's numerator. Backward attention counts 2 ×. The
 /// head counts on targets alone. Frozen weights have no gradients.
@@ -222,7 +225,9 @@ struct Costs {
 /// groups that no node divides use the node's links, others the network; if any stage boundary
 /// crosses nodes, all count as the network's. `merge` has groups of 2, 4, … up to most_replicas.
 /// Experts are spread over the tp ranks, which exchange the tokens. `context`: how replicas that
-/// share sequences exchange rows. Throws InvalidInput unless tp divides heads and experts.
+/// share sequences exchange rows. Layers with states are those of slimpack.torch.pipeline, so a
+/// model that has some gets costs of layers under autograd, of a shape that is counted. Throws
+/// InvalidInput unless tp divides heads and experts, and is 1 where layers have states.
 [[nodiscard]] Costs cost_from_hardware(const Decoder& shape, Dtype dtype,
                                        const HardwareSpec& hardware, std::int32_t tp = 1,
                                        std::int32_t most_replicas = 1, std::int32_t stages = 1,

@@ -47,4 +47,7 @@ enum class HeadWeights : std::uint8_t { kTrained, kFrozen };
 /// have the size of those without fused kernels.
 [[nodiscard]] EdgeTime head_time(const HardwareJob& job, HeadWeights weights);
 
+/// Costs of the same layers under autograd (autograd_costs.h), of a shape that is counted.
+[[nodiscard]] Costs under_autograd(Costs cost);
+
 }  // namespace slimpack

@@ -173,6 +173,7 @@ void add_transfers(Costs& cost, const LinkedJob& job) {
 }  // namespace
 
 double key_elements(const LayerShape& layer, double tp) {
+  if (!layer.attends()) return 0;
   const double ways = std::min(tp, static_cast<double>(layer.num_kv_heads));
   return static_cast<double>(layer.k_width() + layer.v_width()) / ways;
 }

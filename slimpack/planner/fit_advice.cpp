@@ -146,7 +146,8 @@ std::optional<FitReport> with_higher_cap(const FitReport& wish) {
 std::int64_t shared_evenly(const Decoder& shape) {
   std::int64_t divisible = 0;
   for (const LayerShape& layer : shape.kinds)
-    divisible = std::gcd(std::gcd(divisible, layer.num_heads), layer.experts);
+    divisible =
+        layer.has_state() ? 1 : std::gcd(std::gcd(divisible, layer.num_heads), layer.experts);
   return divisible;
 }
 

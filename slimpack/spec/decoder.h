@@ -58,7 +58,7 @@ struct Decoder {
   /// Gives the model so many layers of the first kind.
   void set_layers(std::int64_t count) { kind_of_layer.assign(static_cast<std::size_t>(count), 0); }
 
-  /// Whether tp divides heads and experts.
+  /// Whether tp divides heads and experts. Layers with states are not divided.
   [[nodiscard]] bool splits_into(std::int32_t tp) const;
   /// By kind, how many of the layers [begin, end) are of it.
   [[nodiscard]] std::vector<std::int64_t> count_kinds(std::size_t begin, std::size_t end) const;

@@ -10,6 +10,7 @@
 #include "slimpack/base/nearest.h"
 #include "slimpack/spec/config_json.h"
 #include "slimpack/spec/decoder.h"
+#include "slimpack/spec/family_reader.h"
 #include "slimpack/spec/layer_shape.h"
 
 namespace slimpack {
@@ -26,6 +27,19 @@ constexpr std::array<std::string_view, 15> kLookalikes{
     "flava",  "llama4",  "llava", "ministral", "ministral3",  "mistral3",   "mistral4", "mixtral",
     "mllama", "pixtral", "qwen",  "qwen3_5",   "qwen3_5_moe", "qwen3_next", "qwen3_vl"};
 
+/// Whether layers of the family hand on states: slimpack.torch.pipeline trains them.
+bool has_states(std::string_view type) {
+  return std::ranges::find(state_families(), type, &PlannedFamily::model_type) !=
+         state_families().end();
+}
+
+/// The model_type of the language model in a model that is more than one; else empty.
+std::string type_of_text(const JsonFields& fields) {
+  if (!fields.has("text_config")) return "";
+  const JsonFields text = fields.object("text_config");
+  return text.has("model_type") ? text.text("model_type") : "";
+}
+
 /// `planned`: model types that are read, too, where steps are only planned.
 const FamilyFacts& read_family(const JsonFields& fields,
                                const std::vector<std::string_view>& planned = {}) {
@@ -35,11 +49,12 @@ const FamilyFacts& read_family(const JsonFields& fields,
     if (facts.model_type == type) return facts;
     known.push_back(facts.model_type);
   }
-  if (is_planned_family(type))
+  if (is_planned_family(type) || is_planned_family(type_of_text(fields)))
     invalid_input(
-        "{}: model_type \"{}\" is not supported; supported are {}; fit, plan and compare "
-        "take it",
-        fields.origin(), type, fmt::join(known, ", "));
+        "{}: model_type \"{}\" is not supported; supported are {}; fit, plan and compare take it{}",
+        fields.origin(), type, fmt::join(known, ", "),
+        has_states(type) || has_states(type_of_text(fields)) ? ", slimpack.torch.pipeline trains it"
+                                                             : "");
   const bool other = std::ranges::find(kLookalikes, type) != kLookalikes.end();
   std::string remedy;
   if (!planned.empty()) remedy = fmt::format(" and, to plan, {}", fmt::join(planned, ", "));
@@ -170,6 +185,25 @@ Decoder read_shape(const json& config, const JsonFields& fields, const FamilyFac
   return decoder;
 }
 
+/// A model of a family that is planned but not trained here.
+PlannableModel planned_model_of(const json& config, const std::string& origin) {
+  PlannableModel model{.shape = planned_decoder_from_json(config, origin),
+                       .untrainable = features_left_out(config)};
+  model.untrainable.insert(
+      model.untrainable.begin(),
+      fmt::format("model_type is \"{}\"", config.at("model_type").get<std::string>()));
+  return model;
+}
+
+/// The language model of a model that is more than one, if its family is planned; else null.
+json text_part(const json& config, const JsonFields& fields) {
+  if (!is_planned_family(type_of_text(fields))) return nullptr;
+  json text = config.at("text_config");
+  if (fields.has("tie_word_embeddings") && !text.contains("tie_word_embeddings"))
+    text["tie_word_embeddings"] = config.at("tie_word_embeddings");
+  return text;
+}
+
 }  // namespace
 
 Decoder decoder_from_json(std::string_view text, std::string_view origin) {
@@ -184,13 +218,16 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
   const json config = parse_json(text, origin);
   const JsonFields fields(config, std::string(origin));
   const std::string type = fields.text("model_type");
-  PlannableModel model;
-  if (is_planned_family(type)) {
-    model.untrainable = features_left_out(config);
-    model.untrainable.insert(model.untrainable.begin(), fmt::format("model_type is \"{}\"", type));
-    model.shape = planned_decoder_from_json(config, fields.origin());
+  if (is_planned_family(type)) return planned_model_of(config, fields.origin());
+  const bool trained =
+      std::ranges::find(family_facts(), type, &FamilyFacts::model_type) != family_facts().end();
+  if (const json inner = trained ? json() : text_part(config, fields); !inner.is_null()) {
+    PlannableModel model = planned_model_of(inner, fields.origin() + ": text_config");
+    model.untrainable.front() =
+        fmt::format("model_type is \"{}\" (planned is its text_config)", type);
     return model;
   }
+  PlannableModel model;
   const FamilyFacts& facts = read_family(fields, planned_families());
   const auto features = unsupported_features(config, fields.origin(), facts.family);
   for (const UnsupportedFeature& feature : features) {

@@ -14,22 +14,47 @@ std::int64_t attention_vectors(const LayerShape& s) {
   const std::int64_t qk_norm = s.qk_norm == QkNorm::kPerHead ? 2 * s.head_dim
                                : s.qk_norm == QkNorm::kWhole ? s.q_width() + s.k_width()
                                                              : 0;
-  const std::int64_t qkv_bias = s.kv_rank > 0 ? s.q_rank + s.kv_rank + s.shared_key_dim
-                                              : s.q_width() + s.k_width() + s.v_width();
+  const std::int64_t with_queries = s.gate_width == s.q_width() ? s.gate_width : 0;
+  const std::int64_t qkv_bias = s.kv_rank > 0
+                                    ? s.q_rank + s.kv_rank + s.shared_key_dim
+                                    : s.q_width() + with_queries + s.k_width() + s.v_width();
   return qk_norm + s.q_rank + s.kv_rank + (s.qkv_bias ? qkv_bias : 0) +
          (s.output_bias ? s.hidden_size : 0) + (s.sinks ? s.num_heads : 0);
 }
 
-std::int64_t mlp_parameters(std::int64_t hidden, std::int64_t width, bool bias) {
-  return width == 0 ? 0 : 3 * hidden * width + (bias ? 2 * width + hidden : 0);
+/// The maps of an MLP: gate, up and down.
+std::int64_t maps(const LayerShape& s) {
+  return s.gated ? 3 : 2;
+}
+
+std::int64_t expert_input(const LayerShape& s) {
+  return s.expert_latent > 0 ? s.expert_latent : s.hidden_size;
+}
+
+std::int64_t mlp_vectors(const LayerShape& s, std::int64_t input, std::int64_t width, bool bias) {
+  return width == 0 || !bias ? 0 : (maps(s) - 1) * width + input;
+}
+
+/// Elements of the matrices of an MLP with so many experts.
+std::int64_t mlp_weights(const LayerShape& s, std::int64_t experts) {
+  return maps(s) * (s.hidden_size * s.dense_width + experts * expert_input(s) * s.expert_width) +
+         2 * s.hidden_size * s.expert_latent + s.experts * s.hidden_size +
+         (s.shared_gate ? s.hidden_size : 0);
+}
+
+std::int64_t attention_weights(const LayerShape& s) {
+  return s.q_weights() + s.kv_weights() + s.hidden_size * (s.gate_width + s.out_width());
 }
 
 /// With so many experts.
 std::int64_t layer_parameters(const LayerShape& s, std::int64_t experts) {
-  const std::int64_t router = s.experts * (s.hidden_size + (s.expert_bias ? 1 : 0));
-  return s.q_weights() + s.kv_weights() + s.out_width() * s.hidden_size + attention_vectors(s) +
-         s.norms * s.hidden_size + mlp_parameters(s.hidden_size, s.dense_width, s.mlp_bias) +
-         router + experts * mlp_parameters(s.hidden_size, s.expert_width, s.expert_bias);
+  const std::int64_t latent =
+      s.mlp_bias && s.expert_latent > 0 ? s.expert_latent + s.hidden_size : 0;
+  return attention_weights(s) + attention_vectors(s) + s.state.weights + s.state.vectors +
+         s.norms * s.hidden_size + mlp_weights(s, experts) +
+         mlp_vectors(s, s.hidden_size, s.dense_width, s.mlp_bias) + latent +
+         (s.expert_bias ? s.experts : 0) +
+         experts * mlp_vectors(s, expert_input(s), s.expert_width, s.expert_bias);
 }
 
 }  // namespace
@@ -46,8 +71,7 @@ std::int64_t LayerShape::kv_weights() const {
 
 std::int64_t LayerShape::active_weights() const {
   if (counted_parameters > 0) return counted_weights;
-  return q_weights() + kv_weights() + out_width() * hidden_size + 3 * hidden_size * active_width() +
-         experts * hidden_size;
+  return attention_weights(*this) + state.weights + mlp_weights(*this, experts_per_token);
 }
 
 std::int64_t LayerShape::parameters() const {
@@ -98,29 +122,31 @@ std::vector<std::string> layer_errors(const LayerShape& s) {
   constexpr std::int64_t kMaxExpertWidth = std::int64_t{1} << 16;
   constexpr std::int64_t kMaxExperts = std::int64_t{1} << 10;
   const bool sparse = s.experts > 0;
+  const std::int64_t heads = s.attends() ? 1 : 0;  // the least of each size of attention
   // With these bounds a layer has below 2^49 parameters.
-  const std::array<Size, 15> sizes{
+  const std::array<Size, 16> sizes{
       {{"hidden_size", s.hidden_size, 1, kMaxWidth},
-       {"num_attention_heads", s.num_heads, 1, kMaxWidth},
-       {"num_key_value_heads", s.num_kv_heads, 1, kMaxWidth},
-       {"head_dim", s.head_dim, 1, kMaxWidth},
-       {"v_head_dim", s.value_dim, 1, kMaxWidth},
-       {"num_attention_heads × head_dim", s.q_width(), 1, kMaxWidth},
-       {"num_attention_heads × v_head_dim", s.out_width(), 1, kMaxWidth},
+       {"num_attention_heads", s.num_heads, heads, kMaxWidth},
+       {"num_key_value_heads", s.num_kv_heads, heads, kMaxWidth},
+       {"head_dim", s.head_dim, heads, kMaxWidth},
+       {"v_head_dim", s.value_dim, heads, kMaxWidth},
+       {"num_attention_heads × head_dim", s.q_width(), heads, kMaxWidth},
+       {"num_attention_heads × v_head_dim", s.out_width(), heads, kMaxWidth},
        {"kv_lora_rank", s.kv_rank, 0, kMaxWidth},
        {"qk_rope_head_dim", s.shared_key_dim, 0, s.head_dim},
        {"q_lora_rank", s.q_rank, 0, kMaxWidth},
-       {"intermediate_size", s.dense_width, sparse ? 0 : 1, kMaxIntermediate},
+       {"intermediate_size", s.dense_width, 0, kMaxIntermediate},
        {"num_experts (or num_local_experts, n_routed_experts)", s.experts, 0, kMaxExperts},
        {"num_experts_per_tok", s.experts_per_token, sparse ? 1 : 0, s.experts},
        {"moe_intermediate_size", s.expert_width, sparse ? 1 : 0, kMaxExpertWidth},
+       {"moe_latent_size", s.expert_latent, 0, kMaxWidth},
        {"sliding_window", s.window, 0, (std::int64_t{1} << 31) - 1}}};
   std::vector<std::string> errors;
   for (const Size& size : sizes)
     if (size.value < size.low || size.value > size.high)
       errors.push_back(fmt::format("{} is {}, allowed are {} to {}", size.name, size.value,
                                    size.low, size.high));
-  if (errors.empty() && s.num_heads % s.num_kv_heads != 0)
+  if (errors.empty() && s.attends() && s.num_heads % s.num_kv_heads != 0)
     errors.push_back(
         fmt::format("num_attention_heads is {}, must be a multiple of num_key_value_heads, {}",
                     s.num_heads, s.num_kv_heads));

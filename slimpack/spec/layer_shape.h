@@ -22,13 +22,27 @@ enum class QkNorm : std::uint8_t {
   kWhole,    ///< over the heads together
 };
 
-/// Causal attention, then a gated MLP. A token runs through the dense part of the MLP and, where
-/// there are experts, through `experts_per_token` of them; shared experts are a dense part.
+/// Figures of what hands a state of constant size from token to token, beside attention or in its
+/// place: all that costs follow from. state_mixer.h makes them for each kind.
+struct StateMixer {
+  std::int64_t weights = 0;    ///< elements of matrices and filters that a token is multiplied with
+  std::int64_t vectors = 0;    ///< its other parameters
+  std::int64_t recurrent = 0;  ///< elements of a sequence's recurrent state, which is fp32
+  std::int64_t convolved = 0;  ///< elements of the inputs that its convolution hands on
+  std::int64_t multiplied = 0;  ///< multiply-adds of a token with the recurrent state
+  std::int64_t rows = 0;        ///< elements that backward needs of a token
+
+  bool operator==(const StateMixer&) const = default;
+};
+
+/// Causal attention or a state or both, then a gated MLP; each may be missing. A token runs through
+/// the dense part of the MLP and, where there are experts, through `experts_per_token` of them;
+/// shared experts are a dense part.
 struct LayerShape {
   std::int64_t hidden_size = 0;
   std::int64_t norms = 2;  ///< RMSNorms over hidden_size
 
-  std::int64_t num_heads = 0;
+  std::int64_t num_heads = 0;  ///< 0 = no attention
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;   ///< of queries and keys
   std::int64_t value_dim = 0;  ///< of values, by head
@@ -43,12 +57,20 @@ struct LayerShape {
   std::int64_t kv_rank = 0;
   std::int64_t shared_key_dim = 0;
   std::int64_t q_rank = 0;  ///< the same for queries; 0 = products of the hidden state
+  /// Columns of the map that gates attention's output. One as wide as the queries is a part of
+  /// their map and has a bias if that one has.
+  std::int64_t gate_width = 0;
+  StateMixer state = {};
 
-  std::int64_t dense_width = 0;  ///< 0 = experts alone
+  std::int64_t dense_width = 0;  ///< 0 = experts alone, or no MLP
+  bool gated = true;             ///< the MLP and the experts have a gate beside up
   bool mlp_bias = false;
+  bool shared_gate = false;  ///< the dense part's output is gated by a product of the hidden state
   std::int64_t experts = 0;
   std::int64_t experts_per_token = 0;
   std::int64_t expert_width = 0;
+  /// Experts take and give a latent of this width, a product of the hidden state; 0 = itself.
+  std::int64_t expert_latent = 0;
   bool expert_bias = false;  ///< of each expert's maps and of the router
 
   /// Figures of a layer that is known only from a count: its parameters, and the elements of all
@@ -56,12 +78,14 @@ struct LayerShape {
   std::int64_t counted_parameters = 0;
   std::int64_t counted_weights = 0;
 
+  [[nodiscard]] bool attends() const { return num_heads > 0; }
+  [[nodiscard]] bool has_state() const { return state.recurrent + state.convolved > 0; }
   [[nodiscard]] bool has_qk_norm() const { return qk_norm != QkNorm::kNone; }
   [[nodiscard]] std::int64_t q_width() const { return num_heads * head_dim; }
   [[nodiscard]] std::int64_t k_width() const { return num_kv_heads * head_dim; }
   [[nodiscard]] std::int64_t v_width() const { return num_kv_heads * value_dim; }
   [[nodiscard]] std::int64_t out_width() const { return num_heads * value_dim; }
-  /// Columns of gate, and of up, that a token has.
+  /// Columns of up, and of gate if there is one, that a token has.
   [[nodiscard]] std::int64_t active_width() const {
     return dense_width + experts_per_token * expert_width;
   }

@@ -170,6 +170,8 @@ TEST(ModelRefusal, AnotherArchitectureIsNotTakenForAMisspelling) {
     expect_refused(type, "");
   for (const char* type : {"mixtral", "qwen3_moe", "gemma", "gemma3_text", "phi3", "deepseek_v3"})
     expect_refused(type, "; fit, plan and compare take it");
+  for (const char* type : {"qwen3_next", "nemotron_h", "mamba2"})
+    expect_refused(type, "; fit, plan and compare take it, slimpack.torch.pipeline trains it");
 }
 
 /// Other frequencies for each length, the same products.

@@ -48,13 +48,36 @@ INSTANTIATE_TEST_SUITE_P(
                     Published{"qwen3-30b-a3b.json", 30'532'122'624, 3.3, 1},
                     Published{"olmoe-1b-7b-0924.json", 6'919'161'856, 1.3, 1},
                     // The card has 3.6, without the embedding.
+                    Published{"qwen3-next-80b-a3b.json", 79'674'391'296, 3.9, 2},
+                    // The card's 3 do not count embedding and head.
+                    Published{"qwen3.5-35b-a3b.json", 34'660'610'688, 3.45, 2},
+                    Published{"nemotron-3-nano-30b-a3b.json", 31'577'937'344, 3.6, 3},
                     Published{"gpt-oss-20b.json", 20'914'757'184, 4.19, 2},
                     // The hub has 58 · 256 more: routing biases, which have no gradient.
                     Published{"deepseek-v3.json", 671'026'404'352, 37, 2}));
 
 TEST(PlannedModel, IsReadBackFromItsOwnText) {
-  for (const char* type : {"gemma", "gemma2", "gemma3_text", "phi3", "mixtral", "qwen3_moe",
-                           "olmoe", "glm4_moe", "gpt_oss", "deepseek_v3"}) {
+  for (const char* type : {"gemma",
+                           "gemma2",
+                           "gemma3_text",
+                           "phi3",
+                           "mixtral",
+                           "qwen3_moe",
+                           "olmoe",
+                           "glm4_moe",
+                           "gpt_oss",
+                           "deepseek_v3",
+                           "qwen3_next",
+                           "qwen3_5_text",
+                           "qwen3_5_moe_text",
+                           "kimi_linear",
+                           "bailing_hybrid",
+                           "olmo_hybrid",
+                           "lfm2",
+                           "lfm3",
+                           "jamba",
+                           "mamba",
+                           "falcon_mamba"}) {
     const PlannableModel model = planned(small_config(type));
     EXPECT_EQ(model.untrainable.front(), fmt::format("model_type is \"{}\"", type));
     const std::string text = decoder_to_json(model.shape, "bfloat16");
@@ -97,6 +120,40 @@ TEST(PlannedModel, SaysWhatPlanningLeavesOut) {
                 "num_nextn_predict_layers is 1 (planned without these layers)"}));
 }
 
+TEST(PlannedModel, OfSeveralKindsIsPlannedAsItsText) {
+  json text = small_config("qwen3_5_text");
+  const json whole{{"model_type", "qwen3_5"}, {"text_config", text}, {"tie_word_embeddings", true}};
+  text["tie_word_embeddings"] = true;
+  EXPECT_EQ(planned(whole).shape, planned(text).shape);
+  EXPECT_EQ(planned(whole).untrainable.front(),
+            "model_type is \"qwen3_5\" (planned is its text_config)");
+  expect_invalid_input([&] { (void)shape_of(whole); },
+                       {"model_type \"qwen3_5\" is not supported", "slimpack.torch.pipeline"});
+  json without = whole;
+  without["text_config"].erase("hidden_size");
+  expect_invalid_input([&] { (void)planned(without); },
+                       {"config.json: text_config: ", "hidden_size", "missing"});
+}
+
+TEST(PlannedModel, HasLayersByTheirParts) {
+  json config = small_config("nemotron_h");
+  config.erase("num_hidden_layers");
+  config.update({{"hybrid_override_pattern", "M-*EM"},
+                 {"mamba_num_heads", 8},
+                 {"mamba_head_dim", 16},
+                 {"moe_intermediate_size", 24}});
+  const Decoder shape = planned(config).shape;
+  EXPECT_EQ(shape.kind_of_layer, (std::vector<std::uint8_t>{0, 1, 2, 3, 0}));
+  const auto parts = [&](std::size_t kind) {
+    const LayerShape& layer = shape.kinds[kind];
+    return std::tuple(layer.has_state(), layer.attends(), layer.dense_width, layer.experts);
+  };
+  EXPECT_EQ(parts(0), std::tuple(true, false, 0, 0));
+  EXPECT_EQ(parts(1), std::tuple(false, false, 176, 0));
+  EXPECT_EQ(parts(2), std::tuple(false, true, 0, 0));
+  EXPECT_EQ(parts(3), std::tuple(false, false, 7688, 8));
+}
+
 struct BadField {
   const char* family;
   const char* key;
@@ -135,7 +192,52 @@ const BadField kBadFields[] = {
     {"deepseek_v3", "moe_layer_freq", 2, "layers that differ"},
     {"gpt_oss", "num_hidden_layers", 1 << 20, "num_hidden_layers"},
     {"gpt_oss", "hidden_size", "64", "integer"},
+    {"qwen3_next", "layer_types", json::array({"full_attention"}), "num_hidden_layers is 3"},
+    {"qwen3_next", "layer_types",
+     json::array({"full_attention", "linear_attention", "sliding_attention"}),
+     "known are \"linear_attention\" and \"full_attention\""},
+    {"qwen3_next", "layer_types", json::array({"full_attention", 3, "full_attention"}),
+     "[1] is 3, whose cost is not known"},
+    {"qwen3_next", "linear_num_value_heads", 0, "allowed are 1"},
+    {"qwen3_next", "linear_num_value_heads", 17, "multiple of linear_num_key_heads"},
+    {"qwen3_next", "linear_key_head_dim", 1 << 20, "linear_num_key_heads × linear_key_head_dim"},
+    {"qwen3_5_text", "full_attention_interval", 0, "allowed are 1"},
+    {"qwen3_5_text", "hidden_size", json(), "hidden_size"},
+    {"qwen3_5_moe_text", "shared_expert_intermediate_size", -1, "allowed are 0"},
+    {"kimi_linear", "linear_attn_config",
+     json{{"full_attn_layers", json::array({3})}, {"kda_layers", json::array({1, 4})}},
+     "has layer 4, allowed are 1 to 3"},
+    {"kimi_linear", "linear_attn_config",
+     json{{"full_attn_layers", json::array({3})}, {"kda_layers", json::array({1})}},
+     "name layer 2 0 times"},
+    {"kimi_linear", "mlp_layer_types", json::array({"dense", "both", "sparse"}), "\"both\""},
+    {"olmo_hybrid", "linear_conv_kernel_dim", 1 << 21, "allowed are 1 to 1048576"},
+    {"lfm2", "layer_types", json::array({"conv", "linear_attention", "conv"}),
+     "known are \"conv\""},
+    {"lfm2", "block_ffn_dim_multiplier", 1e9, "block_ffn_dim_multiplier"},
+    {"lfm3", "layer_types", json::array({"conv", "conv"}), "has 2 entries"},
+    {"mamba", "intermediate_size", 1 << 21, "allowed are 1 to 1048576"},
+    {"mamba", "time_step_rank", "automatic", "integer"},
+    {"jamba", "attn_layer_period", 0, "allowed are 1"},
 };
+
+TEST(RefusedToPlan, NemotronWithoutLayersOrWithUnknownOnes) {
+  json config = small_config("nemotron_h");
+  expect_invalid_input([&] { (void)planned(config); }, {"hybrid_override_pattern", "missing"});
+  config["hybrid_override_pattern"] = "M*";
+  expect_invalid_input([&] { (void)planned(config); },
+                       {"hybrid_override_pattern has 2 layers, num_hidden_layers is 3"});
+  config["hybrid_override_pattern"] = "M*X";
+  expect_invalid_input([&] { (void)planned(config); },
+                       {"the letter \"X\"", "known are M, *, - and E"});
+  config["layers_block_type"] = json::array({"mamba", "moe"});
+  expect_invalid_input([&] { (void)planned(config); }, {"layers_block_type has 2 entries"});
+}
+
+TEST(RefusedToPlan, Lfm2MoeWithoutItsTypes) {
+  json config = small_config("lfm2_moe");
+  expect_invalid_input([&] { (void)planned(config); }, {"layer_types is missing"});
+}
 
 INSTANTIATE_TEST_SUITE_P(PlannedModel, RefusedToPlan, testing::ValuesIn(kBadFields));
 
