@@ -78,12 +78,12 @@ Dtype dtype_of(std::string_view name) {
 
 int fit_prompt(const FitArguments& arguments) {
   const PromptArguments& asked = arguments.prompt;
-  const PromptQuestion question{
-      .shape = read_decoder(shipped_or(arguments.config, arguments.config, kShippedModels)),
-      .dtype = dtype_of(asked.dtype),
-      .prompt = Tokens(*asked.tokens),
-      .answer = Tokens(asked.answer),
-      .slice = Tokens(asked.slice)};
+  const PromptQuestion question{.shape = read_generating_decoder(
+                                    shipped_or(arguments.config, arguments.config, kShippedModels)),
+                                .dtype = dtype_of(asked.dtype),
+                                .prompt = Tokens(*asked.tokens),
+                                .answer = Tokens(asked.answer),
+                                .slice = Tokens(asked.slice)};
   fmt::print(report_stream({arguments.json}), "{}", prompt_text(question));
   if (!arguments.json.empty()) write_file(arguments.json, prompt_figures(question).dump(2) + "\n");
   return 0;

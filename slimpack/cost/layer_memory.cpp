@@ -35,6 +35,49 @@ std::int64_t fused_norm_backward(const LayerWidths& w, std::int64_t tokens) {
   return std::max(tokens * w.summed(), tokens * 2 * w.hidden + w.norm_sums(tokens));
 }
 
+/// Gate and up of experts as backward has them beside rows, sorted by expert. What it computes
+/// again counts as dropped.
+std::int64_t sorted_gate_up(const LayerWidths& w, Recompute recompute) {
+  const bool again = recompute == Recompute::kMlp || recompute == Recompute::kFull;
+  return again ? 0 : 2 * w.ffn;
+}
+
+/// The MLP of experts in backward (packflow/layer/experts.h), beyond the stores.
+std::int64_t experts_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute,
+                              const PutOffWidths& kept) {
+  const LayerShape& s = w.shape;
+  const std::int64_t sorted = sorted_gate_up(w, recompute);
+  const std::int64_t copies = w.experts.copies;
+  const std::int64_t again = tokens * (w.hidden + copies + w.gathered);
+  const std::int64_t gradient_in =
+      tokens * (sorted + w.ffn + std::max(copies + w.gathered, 2 * w.ffn));
+  const std::int64_t act = tokens * (kept.act + sorted + 3 * w.ffn);
+  const std::int64_t gradient_out =
+      tokens * (kept.act + 2 * w.ffn + w.hidden + std::max(2 * copies, copies + w.gathered));
+  const std::int64_t norm = tokens * (kept.act + kept.gate_up + w.hidden + w.norm_backward());
+  const std::int64_t down =
+      tokens * (sorted + 2 * w.ffn + copies) + w.weight(tokens, s.hidden_size, s.expert_width);
+  const std::int64_t gate_up =
+      tokens * (2 * w.ffn + w.hidden + copies) +
+      gathered_product(w, tokens, w.weight(tokens, 2 * s.expert_width, s.hidden_size));
+  const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
+  return tokens * (w.hidden + w.experts.places()) +
+         std::max({products, again, gradient_in, act, gradient_out, norm});
+}
+
+/// The peak of experts in forward beyond the rows before them.
+std::int64_t experts_forward(const LayerWidths& w, std::int64_t tokens, Recompute recompute) {
+  const std::int64_t rows =
+      sorted_gate_up(w, recompute) + (recompute == Recompute::kNothing ? w.ffn + w.rstd() : 0);
+  const std::int64_t copies = w.experts.copies;
+  const std::int64_t gate_up = copies + 2 * w.ffn;
+  const std::int64_t act = sorted_gate_up(w, recompute) + 3 * w.ffn;
+  const std::int64_t down = rows + w.ffn + copies;
+  const std::int64_t sum = rows + copies + std::max(copies, w.summed());
+  return tokens * (w.experts.router + w.experts.choice + w.experts.places() +
+                   std::max({gate_up, act, down, sum}));
+}
+
 /// silu(gate) ⊙ up takes the place of its gradient, and the gradients of weights come last.
 std::int64_t fused_mlp_backward(const LayerWidths& w, std::int64_t tokens,
                                 const PutOffWidths& kept) {
@@ -47,6 +90,7 @@ std::int64_t fused_mlp_backward(const LayerWidths& w, std::int64_t tokens,
 
 std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute,
                           const PutOffWidths& kept) {
+  if (w.shape.experts > 0) return experts_backward(w, tokens, recompute, kept);
   if (w.runtime.fused) return fused_mlp_backward(w, tokens, kept);
   const std::int64_t product = recompute == Recompute::kNothing ? 0 : w.ffn;
   const std::int64_t down =
@@ -60,8 +104,7 @@ std::int64_t mlp_backward(const LayerWidths& w, std::int64_t tokens, Recompute r
   const std::int64_t gradient_out = tokens * (kept.act + 2 * w.ffn + w.hidden + w.gathered);
   const std::int64_t norm = tokens * (kept.act + kept.gate_up + w.hidden + w.norm_backward());
   const std::int64_t products = kept.any() ? 0 : std::max(down, gate_up);
-  return tokens * (w.hidden + 2 * w.extra.copies) +
-         std::max({products, gradient_in, act, normalize, gradient_out, norm});
+  return tokens * w.hidden + std::max({products, gradient_in, act, normalize, gradient_out, norm});
 }
 
 /// The peak of recomputation, with which backward begins. Recomputed rows count as dropped.
@@ -71,7 +114,8 @@ std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recomp
   const std::int64_t tokens = pack.tokens().count();
   // dy; q as attention sees it beside q and k before their norms; what is still to come.
   const std::int64_t rotated = w.shape.has_qk_norm() ? w.q : 0;
-  const std::int64_t to_come = recompute == Recompute::kFull ? w.hidden + 2 * w.ffn : 0;
+  const std::int64_t to_come =
+      recompute == Recompute::kFull ? w.hidden + 2 * w.ffn + w.experts.router : 0;
   return tokens * (w.hidden + rotated - to_come) + attention_forward_transient(w, pack);
 }
 
@@ -119,9 +163,11 @@ LayerWidths::LayerWidths(const Decoder& decoder, std::size_t kind, Dtype d, std:
   const LayerShape& layer = decoder.kinds[kind];
   const std::int64_t output_norm = layer.norms > 2 ? hidden : 0;
   const std::int64_t latents = layer.q_rank + layer.kv_rank + layer.shared_key_dim;
-  extra = {.attention = share_of(element * latents, tp) + output_norm,
-           .mlp = share_of(accumulator * layer.experts, tp) + output_norm,
-           .copies = share_of(element * layer.experts_per_token * layer.hidden_size, tp)};
+  extra = {.attention = share_of(element * latents, tp) + output_norm, .mlp = output_norm};
+  constexpr std::int64_t kNumber = sizeof(std::int64_t);
+  experts = {.router = share_of(accumulator * layer.experts, tp),
+             .choice = share_of(kNumber * layer.experts_per_token, tp),
+             .copies = share_of(element * layer.experts_per_token * layer.hidden_size, tp)};
 }
 
 void LayerWidths::run_on(const GpuMemory& gpu) {
@@ -140,11 +186,11 @@ std::int64_t LayerWidths::kept(Recompute recompute) const {
     case Recompute::kElementwise:
       return row();
     case Recompute::kAttention:
-      return 2 * hidden + 2 * ffn + extra.mlp;
+      return 2 * hidden + 2 * ffn + extra.mlp + experts.router + experts.choice;
     case Recompute::kMlp:
-      return row() - 2 * ffn - extra.mlp;
+      return row() - 2 * ffn - extra.mlp - experts.router;
     case Recompute::kFull:
-      return hidden;
+      return hidden + experts.choice;
     case Recompute::kOffload:
       return 0;
   }
@@ -167,7 +213,8 @@ std::int64_t LayerWidths::weight_operands() const {
   const std::int64_t output = q + hidden;       // out, dmiddle
   const std::int64_t gate_up = hidden + 2 * ffn;
   const std::int64_t down = ffn + hidden;  // silu(gate) ⊙ up, dy
-  return qkv + output + gate_up + down;
+  const std::int64_t router = element * shape.experts + experts.places();
+  return qkv + output + gate_up + down + (shape.experts > 0 ? router : 0);
 }
 
 std::int64_t LayerWidths::tile(Tokens queries, Tokens keys) const {
@@ -187,7 +234,8 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
   const bool keeps_results = recompute == Recompute::kNothing;
   const std::int64_t whole = w.kept(recompute) + w.dropped(recompute);
   const std::int64_t product = keeps_results ? 0 : w.ffn;  // silu(gate) ⊙ up, unless it is a row
-  const std::int64_t mlp_rows = 2 * w.ffn + (keeps_results ? w.ffn + w.rstd() : 0);
+  const std::int64_t mlp_rows =
+      2 * w.ffn + w.experts.router + w.experts.choice + (keeps_results ? w.ffn + w.rstd() : 0);
   // With q norms, attention's q is another tensor than the row's q.
   const std::int64_t rotated = w.shape.has_qk_norm() && !keeps_results ? w.q : 0;
   const std::int64_t before_middle = whole - mlp_rows - w.hidden;
@@ -196,15 +244,18 @@ std::int64_t layer_forward_transient(const LayerWidths& w, const MicroPack& pack
       std::max(attention_forward_transient(w, pack, exchange), tokens * w.summed());
   const std::int64_t norm =
       tokens * (whole - mlp_rows + (w.runtime.fused ? w.hidden : w.normalize(w.hidden)));
-  // Tokens go to experts as copies of their hidden states, and come back as such.
-  const std::int64_t mlp = tokens * (whole + product + w.summed() + 2 * w.extra.copies);
+  const std::int64_t mlp = w.shape.experts > 0
+                               ? tokens * (whole - mlp_rows) + experts_forward(w, tokens, recompute)
+                               : tokens * (whole + product + w.summed());
   return std::max({attention, norm, mlp}) - tokens * w.kept(recompute) + action_bytes(w, pack);
 }
 
 PutOffWidths put_off_widths(const LayerWidths& w, Recompute recompute, bool views) {
   const bool out_is_row = recompute != Recompute::kAttention && recompute != Recompute::kFull;
-  PutOffWidths widths{.gate_up = 2 * w.ffn, .norm = w.hidden, .qkv = w.q + 2 * w.k};
-  if (w.runtime.fused || views || recompute != Recompute::kNothing) widths.act = w.ffn;
+  PutOffWidths widths{
+      .gate_up = 2 * w.ffn + w.element * w.shape.experts, .norm = w.hidden, .qkv = w.q + 2 * w.k};
+  if (w.runtime.fused || views || recompute != Recompute::kNothing || w.shape.experts > 0)
+    widths.act = w.ffn;
   if (views && out_is_row) widths.out = w.q;
   return widths;
 }
@@ -256,12 +307,14 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
 std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {
   const LayerShape& s = w.shape;
   const std::int64_t gathered = tokens * w.gathered;
+  const std::int64_t copies = tokens * w.experts.copies;  // of the side of hidden states
+  const std::int64_t width = s.experts > 0 ? s.expert_width : s.dense_width;
   // In the order in which they run. Each frees its operands. Normalised inputs are multiplied by
   // the norm's weight.
-  const std::int64_t down = gathered + w.weight(tokens, s.hidden_size, s.dense_width);
+  const std::int64_t down = gathered + copies + w.weight(tokens, s.hidden_size, width);
   const std::int64_t after_down = tokens * (w.ffn + w.hidden);
   const std::int64_t gate_up =
-      gathered_product(w, tokens, w.weight(tokens, 2 * s.dense_width, s.hidden_size));
+      copies + gathered_product(w, tokens, w.weight(tokens, 2 * width, s.hidden_size));
   const std::int64_t after_gate_up = after_down + tokens * (w.hidden + 2 * w.ffn);
   const std::int64_t output = gathered + w.weight(tokens, s.hidden_size, s.q_width());
   const std::int64_t after_output = after_gate_up + tokens * (w.q + w.hidden);

@@ -43,11 +43,19 @@ struct LayerRuntime {
   bool fused = false;          ///< whether they take the layer
 };
 
-/// Bytes of a token's tensors that PackFlow's own layer does not have.
+/// Bytes of a token's tensors that PackFlow's own layers do not have.
 struct ExtraWidths {
   std::int64_t attention = 0;  ///< of a row: latents, and the input of attention's output norm
-  std::int64_t mlp = 0;        ///< of a row: the router's, and the input of the MLP's output norm
-  std::int64_t copies = 0;     ///< hidden states of the tokens that the rank's experts get
+  std::int64_t mlp = 0;        ///< of a row: the input of the MLP's output norm
+};
+
+/// Bytes of a token in a layer with experts: of pairs of the token and each of its experts.
+struct ExpertWidths {
+  std::int64_t router = 0;  ///< of a row: the probabilities of all experts
+  std::int64_t choice = 0;  ///< of a row: the numbers of the token's experts
+  std::int64_t copies = 0;  ///< hidden states of the pairs that the rank's experts get
+  /// Numbers by pair: its row, and where it is.
+  [[nodiscard]] std::int64_t places() const { return 2 * choice; }
 };
 
 /// Bytes per token on one of `tp` tensor-parallel ranks, which has its heads and its share of the
@@ -144,12 +152,15 @@ struct LayerWidths {
   /// norms.
   [[nodiscard]] std::int64_t qk_norm() const {
     if (!shape.has_qk_norm()) return 0;
-    return q + k + (runtime.fused ? 0 : accumulator * (shape.num_heads + shape.num_kv_heads));
+    const std::int64_t norms =
+        shape.qk_norm == QkNorm::kWhole ? 2 : shape.num_heads + shape.num_kv_heads;
+    return q + k + (runtime.fused ? 0 : accumulator * norms);
   }
-  /// x, q, k (only with q/k norms), out, lse, middle, gate and up, and what is extra.
+  /// x, q, k (only with q/k norms), out, lse, middle, gate and up, and what experts have and what
+  /// is extra.
   [[nodiscard]] std::int64_t row() const {
     return 2 * hidden + 2 * q + (shape.has_qk_norm() ? k : 0) + lse + 2 * ffn + extra.attention +
-           extra.mlp;
+           extra.mlp + experts.router + experts.choice;
   }
   /// The number of the rank's row; 0 if tp is 1.
   [[nodiscard]] std::int64_t index() const { return tp > 1 ? sizeof(std::int64_t) : 0; }
@@ -160,6 +171,7 @@ struct LayerWidths {
   std::int64_t element, accumulator;
   std::int64_t hidden, q, k, ffn, lse;
   std::int64_t gathered;  ///< a hidden state of all tensor-parallel ranks; 0 if tp is 1
+  ExpertWidths experts;
   ExtraWidths extra;
   LayerRuntime runtime;
 };

@@ -24,6 +24,9 @@ struct FamilyFacts {
   std::string_view class_stem;    ///< "Llama" of LlamaForCausalLM
   std::int64_t default_kv_heads;  ///< 0 = as many as heads
   std::int64_t default_head_dim;  ///< 0 = hidden_size / num_attention_heads
+  bool experts = false;           ///< in every layer
+  double default_eps = 1e-6;
+  double default_rope_theta = 10000.0;
 };
 
 [[nodiscard]] std::span<const FamilyFacts> family_facts();
@@ -31,9 +34,10 @@ struct FamilyFacts {
 
 /// The names in model_type of the families that are planned but not trained here.
 [[nodiscard]] std::vector<std::string_view> planned_families();
+/// Whether it is such a family, or one with experts, whose models may have what is only planned.
 [[nodiscard]] bool is_planned_family(std::string_view model_type);
 
-/// Reads a config.json of such a family.
+/// Reads a config.json for which is_planned_family holds, and keeps its text.
 /// Missing fields have the family's defaults in transformers. Throws InvalidInput that names
 /// `origin` and the field: for sizes out of bounds, and together for all features whose cost is not
 /// known (unsupported_features).

@@ -43,6 +43,10 @@ void check_heads(ModelFamily family, const LayerShape& s, std::vector<std::strin
     errors.push_back(
         fmt::format("hidden_size is {}, a Llama's must be a multiple of num_attention_heads, {}",
                     s.hidden_size, s.num_heads));
+  if (family == ModelFamily::kOlmoe && s.q_width() != s.hidden_size)
+    errors.push_back(
+        fmt::format("head_dim is {}, an OLMoE's must be hidden_size / num_attention_heads, {} / {}",
+                    s.head_dim, s.hidden_size, s.num_heads));
 }
 
 void check_reals(const Decoder& s, std::vector<std::string>& errors) {
@@ -57,32 +61,62 @@ void check_reals(const Decoder& s, std::vector<std::string>& errors) {
         fmt::format("initializer_range is {}, allowed are 0 to 1", s.initializer_range));
 }
 
+std::string_view name_of(QkNorm norm) {
+  switch (norm) {
+    case QkNorm::kNone:
+      return "none";
+    case QkNorm::kPerHead:
+      return "by head";
+    case QkNorm::kWhole:
+      return "over all heads";
+  }
+  return "";
+}
+
 /// Checks that the family may have these biases and norms. config.json cannot express others.
 void check_family(ModelFamily family, const LayerShape& s, std::vector<std::string>& errors) {
-  const bool chosen_bias = family == ModelFamily::kLlama || family == ModelFamily::kQwen3;
-  const bool qkv_bias = chosen_bias ? s.qkv_bias : family == ModelFamily::kQwen2;
+  using enum ModelFamily;
+  const bool chosen_bias =
+      family == kLlama || family == kQwen3 || family == kQwen3Moe || family == kOlmoe;
+  const bool qkv_bias = chosen_bias ? s.qkv_bias : family == kQwen2;
   const bool output_bias = chosen_bias && s.qkv_bias;
   if (s.qkv_bias != qkv_bias || s.output_bias != output_bias)
     errors.push_back(fmt::format("qkv_bias is {} and output_bias is {}, a {} model has {} and {}",
                                  s.qkv_bias, s.output_bias, to_string(family), qkv_bias,
                                  output_bias));
-  if (s.mlp_bias && family != ModelFamily::kLlama)
+  if (s.mlp_bias && family != kLlama)
     errors.push_back(fmt::format("mlp_bias is true, a {} model has none", to_string(family)));
-  if (s.has_qk_norm() != (family == ModelFamily::kQwen3))
-    errors.push_back(fmt::format("qk_norm is {}, a {} model has {}", s.has_qk_norm(),
-                                 to_string(family), !s.has_qk_norm()));
+  const QkNorm qk_norm = family == kQwen3 || family == kQwen3Moe ? QkNorm::kPerHead
+                         : family == kOlmoe                      ? QkNorm::kWhole
+                                                                 : QkNorm::kNone;
+  if (s.qk_norm != qk_norm)
+    errors.push_back(fmt::format("norms of queries and keys are {}, a {} model has {}",
+                                 name_of(s.qk_norm), to_string(family), name_of(qk_norm)));
+  const bool experts = facts_of(family).experts;
+  if ((s.experts > 0) != experts || (s.dense_width > 0) == experts)
+    errors.push_back(
+        fmt::format("num_experts (or num_local_experts) is {} and intermediate_size of an MLP for "
+                    "all tokens {}, a {} model has {} alone",
+                    s.experts, s.dense_width, to_string(family), experts ? "experts" : "the MLP"));
 }
 
 void check_layer(ModelFamily family, const LayerShape& s, std::vector<std::string>& errors) {
   const std::size_t before = errors.size();
   check_sizes({{"hidden_size", s.hidden_size, kMaxWidth},
-               {"intermediate_size", s.dense_width, kMaxIntermediate},
+               {"intermediate_size", s.active_width(), kMaxIntermediate},
                {"num_attention_heads", s.num_heads, kMaxWidth},
                {"num_key_value_heads", s.num_kv_heads, kMaxWidth},
                {"head_dim", s.head_dim, kMaxWidth}},
               errors);
   if (errors.size() == before) check_heads(family, s, errors);  // divides: sizes are positive
   check_family(family, s, errors);
+  if (s.experts > 0)
+    for (std::string& error : layer_errors(s)) errors.push_back(std::move(error));
+}
+
+/// Whether a window is that of all layers.
+bool all_windowed(ModelFamily family) {
+  return family == ModelFamily::kMistral || facts_of(family).experts;
 }
 
 /// Checks that layers differ in their windows alone, and as those of the family do.
@@ -90,8 +124,9 @@ void check_windows(const Decoder& s, std::vector<std::string>& errors) {
   for (const LayerShape& kind : s.kinds) {
     if (kind.window < 0)
       errors.push_back(fmt::format("sliding_window is {}, must be at least 1", kind.window));
-    if (kind.window != 0 && s.family == ModelFamily::kLlama)
-      errors.push_back("sliding_window is set, a llama model has none");
+    if (kind.window != 0 && (s.family == ModelFamily::kLlama || s.family == ModelFamily::kOlmoe))
+      errors.push_back(
+          fmt::format("sliding_window is set, a {} model has none", to_string(s.family)));
     LayerShape alike = kind;
     alike.window = s.kinds.front().window;
     if (alike != s.kinds.front()) errors.push_back("layers differ in more than their windows");
@@ -99,7 +134,7 @@ void check_windows(const Decoder& s, std::vector<std::string>& errors) {
   std::int64_t most = 0;
   for (const LayerShape& kind : s.kinds) most = std::max(most, kind.window);
   for (const LayerShape& kind : s.kinds)
-    if (kind.window != most && (kind.window != 0 || s.family == ModelFamily::kMistral))
+    if (kind.window != most && (kind.window != 0 || all_windowed(s.family)))
       errors.push_back(fmt::format("a layer's window is {}, another one's is {}; make them equal",
                                    kind.window, most));
 }
@@ -118,11 +153,14 @@ std::int64_t counted(const Decoder& decoder, Count count) {
 }  // namespace
 
 std::span<const FamilyFacts> family_facts() {
-  static constexpr std::array<FamilyFacts, 4> kFacts{{
+  static constexpr std::array<FamilyFacts, 7> kFacts{{
       {ModelFamily::kLlama, "llama", "Llama", 0, 0},
       {ModelFamily::kQwen2, "qwen2", "Qwen2", 32, 0},
       {ModelFamily::kQwen3, "qwen3", "Qwen3", 32, 128},
       {ModelFamily::kMistral, "mistral", "Mistral", 8, 0},
+      {ModelFamily::kMixtral, "mixtral", "Mixtral", 8, 0, true, 1e-5, 1e6},
+      {ModelFamily::kQwen3Moe, "qwen3_moe", "Qwen3Moe", 4, 0, true},
+      {ModelFamily::kOlmoe, "olmoe", "Olmoe", 0, 0, true, 1e-5},
   }};
   return kFacts;
 }

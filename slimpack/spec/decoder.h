@@ -15,9 +15,18 @@
 
 namespace slimpack {
 
-enum class ModelFamily : std::uint8_t { kLlama, kQwen2, kQwen3, kMistral };
+enum class ModelFamily : std::uint8_t {
+  kLlama,
+  kQwen2,
+  kQwen3,
+  kMistral,
+  kMixtral,
+  kQwen3Moe,
+  kOlmoe,
+};
 
-/// Hugging Face's model_type: "llama", "qwen2", "qwen3", "mistral".
+/// Hugging Face's model_type: "llama", "qwen2", "qwen3", "mistral", "mixtral", "qwen3_moe",
+/// "olmoe".
 [[nodiscard]] std::string_view to_string(ModelFamily family);
 
 /// Parameters outside the layers, of a model that is known only as somebody counted it.
@@ -74,18 +83,23 @@ struct Decoder {
 /// The decoder of one of `tp` tensor-parallel ranks: each layer has 1/tp of the query heads, the
 /// key/value heads and the MLP's columns. Every rank has a key/value head; with more ranks than
 /// heads, tp / num_kv_heads ranks share one. All other fields are the model's. Throws InvalidInput
-/// unless tp divides num_heads and dense_width, and tp and num_kv_heads divide one another.
+/// unless tp divides num_heads and dense_width, and tp and num_kv_heads divide one another; and for
+/// a tp above 1 of layers with experts or with norms over all heads.
 [[nodiscard]] Decoder tensor_parallel_part(const Decoder& decoder, std::int32_t tp);
 
-/// Reads the text of a Hugging Face config.json: model_type llama, qwen2, qwen3 or mistral.
+/// Reads the text of a Hugging Face config.json of one of the ModelFamily.
 /// Throws InvalidInput naming `origin`, the field, the rule and the remedy for missing or
 /// inconsistent fields. One such error lists all features that training here would silently get
-/// wrong (mixture of experts, rope scaling of types that RopeScaling lacks, other
+/// wrong (experts in other families, rope scaling of types that RopeScaling lacks, other
 /// activations).
 [[nodiscard]] Decoder decoder_from_json(std::string_view text, std::string_view origin);
 
 /// decoder_from_json of a file.
 [[nodiscard]] Decoder read_decoder(const std::filesystem::path& config_json);
+
+/// read_decoder of a model that this program generates text with. Throws InvalidInput, too, for
+/// models with experts.
+[[nodiscard]] Decoder read_generating_decoder(const std::filesystem::path& config_json);
 
 /// A model whose steps can be planned; it may have features that cannot be trained here.
 struct PlannableModel {
@@ -94,8 +108,8 @@ struct PlannableModel {
 };
 
 /// Reads what decoder_from_json reads, and refuses only what changes costs in a way that is not
-/// known: takes rope scaling of any type, and decoders of planned_families(), with experts. Missing
-/// fields have the defaults of transformers.
+/// known: takes rope scaling of any type, and decoders of planned_families(). Missing fields have
+/// the defaults of transformers.
 [[nodiscard]] PlannableModel plannable_model_from_json(std::string_view text,
                                                        std::string_view origin);
 [[nodiscard]] PlannableModel read_plannable_model(const std::filesystem::path& config_json);

@@ -19,13 +19,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kAnySize = INT64_MAX;   // decoder_errors() holds the bounds
-constexpr double kDefaultRopeTheta = 10000.0;  // of all four families
+constexpr std::int64_t kAnySize = INT64_MAX;  // decoder_errors() holds the bounds
 
 /// Names of other architectures that resemble ours. They are no misspellings.
 constexpr std::array<std::string_view, 15> kLookalikes{
-    "flava",  "llama4",  "llava", "ministral", "ministral3",  "mistral3",   "mistral4", "mixtral",
-    "mllama", "pixtral", "qwen",  "qwen3_5",   "qwen3_5_moe", "qwen3_next", "qwen3_vl"};
+    "flava",     "llama4",   "llava",       "ministral",  "ministral3",
+    "mistral3",  "mistral4", "mllama",      "pixtral",    "qwen",
+    "qwen2_moe", "qwen3_5",  "qwen3_5_moe", "qwen3_next", "qwen3_vl"};
 
 /// Whether layers of the family hand on states: slimpack.torch.pipeline trains them.
 bool has_states(std::string_view type) {
@@ -68,7 +68,7 @@ const FamilyFacts& read_family(const JsonFields& fields,
 
 /// transformers 4 reads rope_theta, and transformers 5 reads the dictionaries. If a file has both,
 /// they must agree; otherwise the model would depend on its reader.
-double read_rope_theta(const JsonFields& fields) {
+double read_rope_theta(const JsonFields& fields, double otherwise) {
   std::optional<double> theta;
   if (fields.has("rope_theta")) theta = fields.number("rope_theta");
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -81,7 +81,7 @@ double read_rope_theta(const JsonFields& fields) {
                     key, nested);
     theta = nested;
   }
-  return theta.value_or(kDefaultRopeTheta);
+  return theta.value_or(otherwise);
 }
 
 /// transformers 4 takes rope_scaling, transformers 5 that or rope_parameters. Types that cannot be
@@ -156,28 +156,44 @@ void read_biases_and_norms(const JsonFields& fields, ModelFamily family, LayerSh
       layer.qk_norm = QkNorm::kPerHead;
       break;
     case ModelFamily::kMistral:
+    case ModelFamily::kMixtral:
+    case ModelFamily::kQwen3Moe:
+    case ModelFamily::kOlmoe:
       break;
   }
+}
+
+/// The layers without their windows.
+std::vector<LayerShape> read_layers(const json& config, const JsonFields& fields,
+                                    const FamilyFacts& facts) {
+  std::vector<LayerShape> layers;
+  if (facts.experts) {
+    const Decoder planned = planned_decoder_from_json(config, fields.origin());
+    for (const std::uint8_t kind : planned.kind_of_layer) layers.push_back(planned.kinds[kind]);
+    return layers;
+  }
+  LayerShape layer = read_layer(config, fields, facts);
+  read_biases_and_norms(fields, facts.family, layer);
+  layers.assign(static_cast<std::size_t>(fields.integer("num_hidden_layers", 1, kMaxLayers)),
+                layer);
+  return layers;
 }
 
 Decoder read_shape(const json& config, const JsonFields& fields, const FamilyFacts& facts) {
   Decoder decoder;
   decoder.family = facts.family;
-  LayerShape layer = read_layer(config, fields, facts);
-  read_biases_and_norms(fields, facts.family, layer);
-  const auto count = static_cast<std::size_t>(fields.integer("num_hidden_layers", 1, kMaxLayers));
-  std::vector<LayerShape> layers;
-  for (const std::int64_t window : layer_windows(config, fields, count, facts.family)) {
-    layer.window = window;
-    layers.push_back(layer);
-  }
+  std::vector<LayerShape> layers = read_layers(config, fields, facts);
+  const std::vector<std::int64_t> windows =
+      layer_windows(config, fields, layers.size(), facts.family);
+  for (std::size_t l = 0; l < layers.size(); ++l) layers[l].window = windows[l];
   decoder.set_layers(layers);
   decoder.vocab_size = fields.integer("vocab_size", 1, kAnySize);
   decoder.max_positions = Tokens(fields.integer("max_position_embeddings", 1, kAnySize));
+  decoder.rms_norm_eps = facts.default_eps;
   if (fields.has("rms_norm_eps")) decoder.rms_norm_eps = fields.number("rms_norm_eps");
   if (fields.has("initializer_range"))
     decoder.initializer_range = fields.number("initializer_range");
-  decoder.rope_theta = read_rope_theta(fields);
+  decoder.rope_theta = read_rope_theta(fields, facts.default_rope_theta);
   decoder.rope_scaling = read_rope(fields, decoder.max_positions.count());
   decoder.tie_embeddings = flag(fields, "tie_word_embeddings");
   if (const auto errors = decoder_errors(decoder); !errors.empty())
@@ -218,9 +234,17 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
   const json config = parse_json(text, origin);
   const JsonFields fields(config, std::string(origin));
   const std::string type = fields.text("model_type");
-  if (is_planned_family(type)) return planned_model_of(config, fields.origin());
-  const bool trained =
-      std::ranges::find(family_facts(), type, &FamilyFacts::model_type) != family_facts().end();
+  const auto facts_of_type = std::ranges::find(family_facts(), type, &FamilyFacts::model_type);
+  const bool trained = facts_of_type != family_facts().end();
+  std::vector<UnsupportedFeature> features;
+  if (trained) features = unsupported_features(config, fields.origin(), facts_of_type->family);
+  if (is_planned_family(type) && !(trained && features.empty())) {
+    PlannableModel model = planned_model_of(config, fields.origin());
+    if (!trained) return model;
+    model.untrainable.clear();
+    for (const UnsupportedFeature& feature : features) model.untrainable.push_back(feature.text);
+    return model;
+  }
   if (const json inner = trained ? json() : text_part(config, fields); !inner.is_null()) {
     PlannableModel model = planned_model_of(inner, fields.origin() + ": text_config");
     model.untrainable.front() =
@@ -229,7 +253,6 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
   }
   PlannableModel model;
   const FamilyFacts& facts = read_family(fields, planned_families());
-  const auto features = unsupported_features(config, fields.origin(), facts.family);
   for (const UnsupportedFeature& feature : features) {
     if (feature.changes_costs) refuse(features, fields.origin());
     model.untrainable.push_back(feature.text);
@@ -240,6 +263,16 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
 
 Decoder read_decoder(const std::filesystem::path& config_json) {
   return decoder_from_json(read_text(config_json), config_json.string());
+}
+
+Decoder read_generating_decoder(const std::filesystem::path& config_json) {
+  Decoder decoder = read_decoder(config_json);
+  if (facts_of(decoder.family).experts)
+    invalid_input(
+        "{}: model_type is \"{}\", but this version generates with models without experts alone; "
+        "transformers and vLLM generate with the folder as it is",
+        config_json.string(), to_string(decoder.family));
+  return decoder;
 }
 
 PlannableModel read_plannable_model(const std::filesystem::path& config_json) {

@@ -93,6 +93,11 @@ std::int64_t LayerShape::active_parameters() const {
 }
 
 LayerShape tensor_parallel_part(const LayerShape& layer, std::int32_t tp) {
+  if (tp > 1 && (layer.experts > 0 || layer.qk_norm == QkNorm::kWhole))
+    invalid_input(
+        "parallel.tp is {}, but this version does not share out {} over tensor-parallel ranks; set "
+        "parallel.tp to 1 (fit, plan and compare take it)",
+        tp, layer.experts > 0 ? "experts" : "norms over all heads");
   const auto require_divides = [tp](std::int64_t count, std::string_view what) {
     if (tp < 1 || count % tp != 0)
       invalid_input("parallel.tp is {}, must divide the model's {} {}; use a divisor", tp, count,

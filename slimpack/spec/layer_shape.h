@@ -72,6 +72,8 @@ struct LayerShape {
   /// Experts take and give a latent of this width, a product of the hidden state; 0 = itself.
   std::int64_t expert_latent = 0;
   bool expert_bias = false;  ///< of each expert's maps and of the router
+  /// Whether the weights of a token's experts are their probabilities over the sum of these.
+  bool norm_topk_prob = false;
 
   /// Figures of a layer that is known only from a count: its parameters, and the elements of all
   /// matrices that a token is multiplied with. 0 = both follow from the widths.

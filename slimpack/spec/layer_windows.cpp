@@ -58,7 +58,15 @@ std::vector<std::int64_t> layer_windows(const json& config, const JsonFields& fi
                                         std::size_t layers, ModelFamily family) {
   switch (family) {
     case ModelFamily::kLlama:
+    case ModelFamily::kOlmoe:
       break;
+    case ModelFamily::kMixtral:
+      if (!fields.has("sliding_window")) break;
+      return std::vector(layers, effective(stated_window(config, fields), fields));
+    case ModelFamily::kQwen3Moe: {
+      const bool used = fields.has("use_sliding_window") && fields.boolean("use_sliding_window");
+      return std::vector(layers, used ? effective(stated_window(config, fields), fields) : 0);
+    }
     case ModelFamily::kMistral:
       return std::vector(layers, effective(stated_window(config, fields), fields));
     case ModelFamily::kQwen2:

@@ -51,6 +51,7 @@ void read_mixtral(const Reader& in, Layers& out) {
   in.read_window(out, in.optional_size("sliding_window", 0), all_layers);
   in.read_experts(out, in.size("num_local_experts", 8), in.size("num_experts_per_tok", 2),
                   out.dense.dense_width, all_layers);
+  out.sparse.norm_topk_prob = true;
 }
 
 void read_qwen3_moe(const Reader& in, Layers& out) {
@@ -61,13 +62,15 @@ void read_qwen3_moe(const Reader& in, Layers& out) {
   in.read_experts(out, in.size({"num_experts", "num_local_experts"}, 128),
                   in.size("num_experts_per_tok", 8), in.size("moe_intermediate_size", 768),
                   sparse_steps(in));
+  out.sparse.norm_topk_prob = in.flag("norm_topk_prob");
 }
 
 void read_olmoe(const Reader& in, Layers& out) {
   read_biases(in, out);
   out.dense.qk_norm = QkNorm::kWhole;
-  in.read_experts(out, in.size("num_experts", 64), in.size("num_experts_per_tok", 8),
-                  out.dense.dense_width, all_layers);
+  in.read_experts(out, in.size("num_experts", in.size("num_local_experts", 64)),
+                  in.size("num_experts_per_tok", 8), out.dense.dense_width, all_layers);
+  out.sparse.norm_topk_prob = in.flag("norm_topk_prob");
 }
 
 void read_glm4_moe(const Reader& in, Layers& out) {
@@ -183,6 +186,7 @@ LayerShape layer_of(const Layers& layers, std::size_t l) {
   layer.expert_width = layers.sparse.expert_width;
   layer.expert_latent = layers.sparse.expert_latent;
   layer.expert_bias = layers.sparse.expert_bias;
+  layer.norm_topk_prob = layers.sparse.norm_topk_prob;
   return layer;
 }
 
@@ -190,13 +194,16 @@ LayerShape layer_of(const Layers& layers, std::size_t l) {
 
 std::vector<std::string_view> planned_families() {
   std::vector<std::string_view> names;
-  for (const PlannedFamily& family : all_families()) names.push_back(family.model_type);
+  for (const PlannedFamily& family : all_families())
+    if (std::ranges::find(family_facts(), family.model_type, &FamilyFacts::model_type) ==
+        family_facts().end())
+      names.push_back(family.model_type);
   return names;
 }
 
 bool is_planned_family(std::string_view model_type) {
-  const std::vector<std::string_view> families = planned_families();
-  return std::ranges::find(families, model_type) != families.end();
+  const std::vector<PlannedFamily> all = all_families();
+  return std::ranges::find(all, model_type, &PlannedFamily::model_type) != all.end();
 }
 
 Decoder planned_decoder_from_json(const json& config, const std::string& origin) {

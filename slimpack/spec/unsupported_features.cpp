@@ -28,12 +28,26 @@ struct FeatureField {
   std::string_view feature;
 };
 
-constexpr std::array<FeatureField, 12> kFeatureFields{{
+/// In families without experts.
+constexpr std::array<FeatureField, 5> kExpertFields{{
     {"num_local_experts", 0, "mixture of experts"},
     {"num_experts", 0, "mixture of experts"},
     {"n_routed_experts", 0, "mixture of experts"},
     {"num_experts_per_tok", 0, "mixture of experts"},
     {"moe_intermediate_size", 0, "mixture of experts"},
+}};
+
+/// In families with experts.
+constexpr std::array<FeatureField, 5> kRoutingFields{{
+    {"output_router_logits", 0,
+     "load-balancing loss, which slimpack.torch.pipeline trains; false trains without it"},
+    {"router_jitter_noise", 0, "noise in routers; 0 trains without it"},
+    {"mlp_only_layers", 0, "layers that differ"},
+    {"decoder_sparse_step", 1, "layers that differ"},
+    {"clip_qkv", 0, "clipped queries and keys"},
+}};
+
+constexpr std::array<FeatureField, 7> kFeatureFields{{
     {"use_bidirectional_attention", 0, "bidirectional attention"},
     {"attention_dropout", 0, "dropout; 0 trains without it"},
     {"pretraining_tp", 1, "sliced projections; 1 is the same model"},
@@ -138,6 +152,10 @@ Features unsupported_features(const json& config, const std::string& origin, Mod
   const JsonFields fields(config, origin);
   Features found;
   add_architecture(fields, facts_of(family).class_stem, found);
+  if (facts_of(family).experts)
+    add_fields(config, kRoutingFields, found);
+  else
+    add_fields(config, kExpertFields, found);
   add_fields(config, kFeatureFields, found);
   add_activation(fields, found);
   add_layer_types(config, family, found);

@@ -90,7 +90,7 @@ def test_a_setting_that_cannot_be_used_is_named(workspace, override, parts):
 
 
 @pytest.mark.parametrize("name, model, parts", [
-    ("moe", dict(family="mixtral", num_local_experts=8), ["mixtral"]),
+    ("moe", dict(family="gpt_oss", num_local_experts=8), ["gpt_oss"]),
     ("experts", dict(num_local_experts=8), ["num_local_experts", "8"]),
     ("window", dict(family="mistral", sliding_window=0), ["sliding_window", "allowed are 1"]),
     ("vocabulary", dict(vocab_size=128), ["model-vocabulary", "vocab_size is 128", "corpus"]),

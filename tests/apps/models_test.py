@@ -72,8 +72,45 @@ def test_what_changes_costs_is_refused_with_all_else_that_is_not_supported(works
                    'rope_scaling has rope_type "dynamic"')
 
 
-@pytest.mark.parametrize("family", ["mixtral", "qwen2_moe", "gemma2", "gpt2"])
+@pytest.mark.parametrize("family", ["gpt_oss", "qwen2_moe", "gemma2", "gpt2"])
 def test_another_architecture_is_no_misspelling(workspace, family):
     done = run("train", workspace.config(f"family-{family}", family))
-    assert_refused(done, f'model_type "{family}" is not supported', "llama, qwen2, qwen3, mistral")
+    assert_refused(done, f'model_type "{family}" is not supported',
+                   "llama, qwen2, qwen3, mistral, mixtral, qwen3_moe, olmoe")
     assert "did you mean" not in done.stderr
+
+
+EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24)
+
+
+def test_experts_are_profiled_planned_and_trained_but_not_shared_out(workspace, lengths):
+    output = "experts"
+    file = workspace.config(output, "qwen3_moe", **EXPERTS)
+    cost = workspace.folder / "experts-cost.json"
+    for command, arguments in [("profile", ["--out", cost, *settings(MEASURED)]),
+                               ("plan", ["--lengths", lengths, "--out", workspace.folder / "e.json",
+                                         *settings([f"cost.file={cost}"])]),
+                               ("train", settings(["train.steps=1"]))]:
+        done = run(command, file, *arguments)
+        assert done.returncode == 0, done.stderr
+        assert "cannot train" not in done.stderr
+    for command, arguments in [("profile", ["--out", cost]), ("train", [])]:
+        done = run(command, file, *arguments, *settings(["parallel.tp=2"]))
+        assert_refused(done, "parallel.tp is 2", "does not share out experts", "set parallel.tp to 1")
+
+
+def test_what_is_not_exact_of_experts_is_planned_but_not_trained(workspace, lengths):
+    file = workspace.config("balanced", "qwen3_moe", **EXPERTS, output_router_logits=True)
+    done = run("plan", file, "--lengths", lengths, "--out", workspace.folder / "e.json")
+    assert done.returncode == 0, done.stderr
+    assert "load-balancing loss" in done.stderr.splitlines()[0]
+    assert_refused(run("train", file), "output_router_logits is true (load-balancing loss",
+                   "false trains without it")
+
+
+def test_text_is_not_generated_with_experts(workspace):
+    folder = workspace.folder / "experts-hf"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"model_type": "qwen3_moe", **MODEL, **EXPERTS}))
+    assert_refused(run("generate", folder, "abc"), 'model_type is "qwen3_moe"',
+                   "transformers and vLLM generate")

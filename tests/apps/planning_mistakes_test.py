@@ -123,7 +123,7 @@ def test_models_that_can_be_planned_are_listed_for_one_that_cannot(workspace, tm
     model.write_text(json.dumps({"model_type": "qwen3_next", "hidden_size": 64}))
     for command in ("plan", "fit", "compare", "layout"):
         done = run(command, workspace.config("families"), *settings([f"model.config={model}"]))
-        assert_refused(done, 'model_type "qwen3_next" is not supported', "llama, qwen2, qwen3, mistral",
+        assert_refused(done, 'model_type "qwen3_next" is not supported', "llama, qwen2, qwen3, mistral, mixtral, qwen3_moe, olmoe",
                        "to plan", "deepseek_v3", "qwen3_moe", "gpt_oss")
 
 

@@ -220,9 +220,9 @@ TEST(LayerKinds, HoldWhatTheirTokensUseAndKeepAllWeights) {
   const RecomputingCosts a{cost_from_hardware(shape, Dtype::kFp32, HardwareSpec{})};
   const RecomputingCosts b{cost_from_hardware(dense, Dtype::kFp32, HardwareSpec{})};
   const StageLayout one{{0, 3}};
-  // A token also keeps the router's probabilities: 8 in fp32.
+  // A token also keeps the router's probabilities, 8 in fp32, and the numbers of its two experts.
   EXPECT_EQ(sequence_bytes(a, one, 0, Tokens(10)) - sequence_bytes(b, one, 0, Tokens(10)),
-            Bytes(10 * 3 * 8 * 4));
+            Bytes(10 * 3 * (8 * 4 + 2 * 8)));
 }
 
 }  // namespace

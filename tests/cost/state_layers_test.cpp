@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "slimpack/cost/cost_model.h"
+#include "tests/cost/round_model.h"
 #include "tests/support/bound_costs.h"
 #include "tests/support/counted_costs.h"
 #include "tests/support/expect_error.h"

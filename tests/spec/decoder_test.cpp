@@ -38,6 +38,11 @@ TEST(Decoder, ParametersOfEachFamilyCountItsBiasesAndNorms) {
   json mistral = small_config("mistral");
   mistral["head_dim"] = 32;
   EXPECT_EQ(shape_of(mistral).kinds[0].parameters(), 46'208 + 12'288);
+  // Experts: a router 64·8, 8 · 3·64·176 for one MLP; OLMoE's norms of all heads together 64 + 32.
+  EXPECT_EQ(shape_of(small_config("mixtral")).kinds[0].parameters(), 46'208 + 7 * 33'792 + 512);
+  json olmoe = small_config("olmoe");
+  olmoe["num_experts"] = 8;
+  EXPECT_EQ(shape_of(olmoe).kinds[0].parameters(), 46'208 + 7 * 33'792 + 512 + 96);
   // Llama with all biases: q, k, v 128; output 64; MLP 2·176 + 64.
   json biased = small_config("llama");
   biased["attention_bias"] = true;
@@ -155,6 +160,10 @@ INSTANTIATE_TEST_SUITE_P(
                    {{"sliding_window", 9},
                     {"layer_types", {"full_attention", "full_attention", "full_attention"}}},
                    {9, 9, 9}},
+        WindowCase{"mixtral", {{"sliding_window", 64}}, {64, 64, 64}},
+        WindowCase{"mixtral", {{"max_position_embeddings", 8192}}, {0, 0, 0}},
+        WindowCase{"qwen3_moe", kUsed, {64, 64, 64}},
+        WindowCase{"qwen3_moe", {{"sliding_window", 64}}, {0, 0, 0}},
         WindowCase{"qwen2", kUsed, {0, 0, 0}},  // from layer 28 on
         WindowCase{"qwen2", used_with({{"max_window_layers", 2}}), {0, 0, 64}},
         WindowCase{"qwen3", used_with({{"max_window_layers", 0}}), {64, 64, 64}},
@@ -195,11 +204,21 @@ TEST(Decoder, TheDemoModelIsTheOneThatItsExampleDescribes) {
   EXPECT_EQ(demo.parameters(), 804'224);
 }
 
+/// In place of the dense MLP.
+void give_experts(ModelFamily family, LayerShape& layer) {
+  layer.dense_width = 0;
+  layer.experts = *rc::gen::inRange<std::int64_t>(1, 257);
+  layer.experts_per_token = *rc::gen::inRange<std::int64_t>(1, layer.experts + 1);
+  layer.expert_width = *rc::gen::inRange<std::int64_t>(1, 1 << 13);
+  layer.norm_topk_prob = family == ModelFamily::kMixtral || *rc::gen::arbitrary<bool>();
+}
+
 rc::Gen<Decoder> any_shape() {
   return rc::gen::exec([] {
     Decoder s;
     s.family = *rc::gen::element(ModelFamily::kLlama, ModelFamily::kQwen2, ModelFamily::kQwen3,
-                                 ModelFamily::kMistral);
+                                 ModelFamily::kMistral, ModelFamily::kMixtral,
+                                 ModelFamily::kQwen3Moe, ModelFamily::kOlmoe);
     LayerShape& layer = s.kinds[0];
     layer.num_kv_heads = *rc::gen::inRange<std::int64_t>(1, 17);
     layer.num_heads = layer.num_kv_heads * *rc::gen::inRange<std::int64_t>(1, 9);
@@ -213,11 +232,18 @@ rc::Gen<Decoder> any_shape() {
     s.rope_theta = 0.37 * *rc::gen::inRange(1, 1 << 30);
     s.initializer_range = 1e-3 * *rc::gen::inRange(0, 1000);
     s.tie_embeddings = *rc::gen::arbitrary<bool>();
-    const bool chosen_bias = s.family == ModelFamily::kLlama || s.family == ModelFamily::kQwen3;
+    const bool chosen_bias = s.family == ModelFamily::kLlama || s.family == ModelFamily::kQwen3 ||
+                             s.family == ModelFamily::kQwen3Moe || s.family == ModelFamily::kOlmoe;
     layer.output_bias = chosen_bias && *rc::gen::arbitrary<bool>();
     layer.qkv_bias = layer.output_bias || s.family == ModelFamily::kQwen2;
     layer.mlp_bias = s.family == ModelFamily::kLlama && *rc::gen::arbitrary<bool>();
-    if (s.family == ModelFamily::kQwen3) layer.qk_norm = QkNorm::kPerHead;
+    if (s.family == ModelFamily::kQwen3 || s.family == ModelFamily::kQwen3Moe)
+      layer.qk_norm = QkNorm::kPerHead;
+    if (s.family == ModelFamily::kOlmoe) {
+      layer.qk_norm = QkNorm::kWhole;
+      layer.hidden_size = layer.q_width();
+    }
+    if (s.family >= ModelFamily::kMixtral) give_experts(s.family, layer);
     return s;
   });
 }

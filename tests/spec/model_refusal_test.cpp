@@ -42,7 +42,8 @@ TEST_P(RefusedField, IsNamedWithItsReason) {
 
 const BadField kBadFields[] = {
     {"llama", "model_type", "lama", "did you mean \"llama\""},
-    {"llama", "model_type", "mixtral", "supported are llama, qwen2, qwen3, mistral"},
+    {"llama", "model_type", "gpt_oss",
+     "supported are llama, qwen2, qwen3, mistral, mixtral, qwen3_moe"},
     {"llama", "model_type", "gpt2", "not supported"},
     {"llama", "model_type", 3, "string"},
     {"llama", "architectures", json::array({"LlamaForSequenceClassification"}), "LlamaForCausalLM"},
@@ -50,6 +51,14 @@ const BadField kBadFields[] = {
     {"llama", "num_local_experts", 8, "mixture of experts"},
     {"llama", "num_experts", 64, "mixture of experts"},
     {"llama", "n_routed_experts", 64, "mixture of experts"},
+    {"mixtral", "output_router_logits", true, "load-balancing loss"},
+    {"mixtral", "router_jitter_noise", 0.01, "noise in routers"},
+    {"mixtral", "num_experts_per_tok", 9, "allowed are 1 to 8"},
+    {"mixtral", "num_local_experts", 0, "a mixtral model has experts alone"},
+    {"qwen3_moe", "mlp_only_layers", json::array({1}), "layers that differ"},
+    {"qwen3_moe", "decoder_sparse_step", 2, "layers that differ"},
+    {"olmoe", "clip_qkv", 8.0, "clipped queries and keys"},
+    {"olmoe", "head_dim", 32, "hidden_size / num_attention_heads"},
     {"llama", "rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}, "rope scaling"},
     {"llama", "rope_scaling", {{"rope_type", "longrope"}, {"factor", 8.0}}, "rope scaling"},
     {"llama", "rope_scaling", {{"factor", 8.0}}, "rope scaling"},
@@ -163,12 +172,12 @@ TEST(ModelRefusal, AnotherArchitectureIsNotTakenForAMisspelling) {
     config["model_type"] = type;
     EXPECT_EQ(error_of(config.dump()),
               fmt::format("config.json: model_type \"{}\" is not supported; supported are llama, "
-                          "qwen2, qwen3, mistral{}",
+                          "qwen2, qwen3, mistral, mixtral, qwen3_moe, olmoe{}",
                           type, hint));
   };
   for (const char* type : {"ministral", "llama4", "qwen3_5", "qwen2_moe", "gpt2", "falcon"})
     expect_refused(type, "");
-  for (const char* type : {"mixtral", "qwen3_moe", "gemma", "gemma3_text", "phi3", "deepseek_v3"})
+  for (const char* type : {"gpt_oss", "glm4_moe", "gemma", "gemma3_text", "phi3", "deepseek_v3"})
     expect_refused(type, "; fit, plan and compare take it");
   for (const char* type : {"qwen3_next", "nemotron_h", "mamba2"})
     expect_refused(type, "; fit, plan and compare take it, slimpack.torch.pipeline trains it");

@@ -57,27 +57,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Published{"deepseek-v3.json", 671'026'404'352, 37, 2}));
 
 TEST(PlannedModel, IsReadBackFromItsOwnText) {
-  for (const char* type : {"gemma",
-                           "gemma2",
-                           "gemma3_text",
-                           "phi3",
-                           "mixtral",
-                           "qwen3_moe",
-                           "olmoe",
-                           "glm4_moe",
-                           "gpt_oss",
-                           "deepseek_v3",
-                           "qwen3_next",
-                           "qwen3_5_text",
-                           "qwen3_5_moe_text",
-                           "kimi_linear",
-                           "bailing_hybrid",
-                           "olmo_hybrid",
-                           "lfm2",
-                           "lfm3",
-                           "jamba",
-                           "mamba",
-                           "falcon_mamba"}) {
+  for (const char* type :
+       {"gemma", "gemma2", "gemma3_text", "phi3", "glm4_moe", "gpt_oss", "deepseek_v3",
+        "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "kimi_linear", "bailing_hybrid",
+        "olmo_hybrid", "lfm2", "lfm3", "jamba", "mamba", "falcon_mamba"}) {
     const PlannableModel model = planned(small_config(type));
     EXPECT_EQ(model.untrainable.front(), fmt::format("model_type is \"{}\"", type));
     const std::string text = decoder_to_json(model.shape, "bfloat16");
@@ -102,11 +85,30 @@ TEST(PlannedModel, WithWindowsOfATrainedFamilyIsReadAsBefore) {
   EXPECT_TRUE(model.untrainable.empty());
 }
 
+TEST(PlannedModel, WithExpertsThatAreTrainedIsReadAsATrainedOne) {
+  for (const char* type : {"mixtral", "qwen3_moe", "olmoe"}) {
+    const PlannableModel model = planned(small_config(type));
+    EXPECT_EQ(model.shape, shape_of(small_config(type)));
+    EXPECT_TRUE(model.shape.config.empty() && model.untrainable.empty());
+  }
+}
+
+TEST(PlannedModel, WithExpertsInSomeLayersIsPlannedAlone) {
+  json config = small_config("qwen3_moe");
+  config["mlp_only_layers"] = {1};
+  const PlannableModel model = planned(config);
+  EXPECT_EQ(model.untrainable,
+            (std::vector<std::string>{"mlp_only_layers is [1] (layers that differ)"}));
+  EXPECT_EQ(model.shape.kinds.size(), 2U);
+  EXPECT_EQ(plannable_model_from_json(decoder_to_json(model.shape, "bfloat16"), "copy").shape,
+            model.shape);
+}
+
 TEST(PlannedModel, CannotBeTrained) {
-  expect_invalid_input(
-      [] { (void)shape_of(small_config("gemma2")); },
-      {"model_type \"gemma2\" is not supported", "supported are llama, qwen2, qwen3, mistral",
-       "fit, plan and compare take it"});
+  expect_invalid_input([] { (void)shape_of(small_config("gemma2")); },
+                       {"model_type \"gemma2\" is not supported",
+                        "supported are llama, qwen2, qwen3, mistral, mixtral, qwen3_moe, olmoe;",
+                        "fit, plan and compare take it"});
 }
 
 TEST(PlannedModel, SaysWhatPlanningLeavesOut) {

@@ -212,6 +212,8 @@ bool load_hugging_face_model(Engine& engine, const fs::path& folder) {
   const LayerShape &their_layer = theirs.kinds.front(), &our_layer = ours.kinds.front();
   require_same("num_attention_heads", their_layer.num_heads, our_layer.num_heads);
   require_same("num_key_value_heads", their_layer.num_kv_heads, our_layer.num_kv_heads);
+  require_same("num_experts_per_tok", their_layer.experts_per_token, our_layer.experts_per_token);
+  require_same("norm_topk_prob", their_layer.norm_topk_prob, our_layer.norm_topk_prob);
   require_same("rms_norm_eps", theirs.rms_norm_eps, ours.rms_norm_eps);
   return load_parameters(engine, read_model_tensors(folder), folder.string());
 }

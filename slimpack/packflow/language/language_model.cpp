@@ -219,7 +219,7 @@ fs::path model_folder(const fs::path& folder) {
 }
 
 LanguageModel load_language_model(const fs::path& folder, Dtype dtype, at::Device device) {
-  const Decoder shape = read_decoder(folder / kConfigFile);
+  const Decoder shape = read_generating_decoder(folder / kConfigFile);
   LanguageModel model(shape, sound_tensors(read_model_tensors(folder), shape, folder.string()),
                       dtype, device);
   if (!model.weights().finite) require_finite_model(folder);

@@ -7,6 +7,7 @@
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/linear.h"
 #include "slimpack/packflow/kernels/rms_norm.h"
+#include "slimpack/packflow/layer/experts.h"
 #include "slimpack/packflow/layer/layer_parts.h"
 #include "slimpack/packflow/layer/recompute_rows.h"
 
@@ -65,30 +66,55 @@ void attention_block_forward(const LayerContext& c, const at::Tensor& x_TH, Laye
                                    p.output_bias_H);
 }
 
+/// The residual after attention plus the MLP of it.
+at::Tensor mlp_block_forward(const LayerContext& c, LayerRows& rows) {
+  const LayerParameters& p = c.parameters;
+  rows.gate_up_TO =
+      linear(c.rows.gathered(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_rstd_T1)),
+             p.gate_up_OH, p.gate_up_bias_O);
+  rows.act_TF = gated({rows.gate_up_TO});
+  return row_linear_onto(c, rows.middle_TH, rows.act_TF, p.down_HF, p.down_bias_H);
+}
+
 /// The input of a norm, and 1 / rms where it was kept.
 struct NormInput {
   const at::Tensor& x_TH;
   const at::Tensor& rstd_T1;
 };
 
-/// Backward of x → x, linear(rms_norm(x)): gradient of x. `residual_TH`: that of the first. Gives
-/// `dy_TO` up as soon as it can.
-at::Tensor normed_linear_backward(const LayerContext& c, at::Tensor dy_TO, const NormInput& in,
-                                  const at::Tensor& residual_TH, Parameter& norm_H,
-                                  Parameter& weight_OH, Parameter& bias_O,
-                                  WeightGradients& weights) {
+/// The sum of the gradients of the maps' common input.
+at::Tensor maps_input_gradient(const std::vector<NormedMap>& maps) {
+  at::Tensor dn_TH;
+  for (const NormedMap& map : maps) {
+    at::Tensor own_TH =
+        map.pairs.defined()
+            ? map.pairs.summed(grouped_input_gradient(map.dy_TO, *map.weight_OH, map.pairs))
+            : linear_input_gradient(map.dy_TO, *map.weight_OH);
+    dn_TH = dn_TH.defined() ? dn_TH.add_(own_TH) : std::move(own_TH);
+  }
+  return dn_TH;
+}
+
+/// Backward of x → x, maps of rms_norm(x): gradient of x. `residual_TH`: that of the first. Gives
+/// the gradients of the maps' outputs up as soon as it can.
+at::Tensor normed_maps_backward(const LayerContext& c, std::vector<NormedMap> maps,
+                                const NormInput& in, const at::Tensor& residual_TH,
+                                Parameter& norm_H, WeightGradients& weights) {
   if (fused::takes_norm(in.x_TH, norm_H.value)) {
-    at::Tensor dx_TH = c.rows.scattered(linear_input_gradient(dy_TO, weight_OH));
-    at::Tensor y_TH = at::empty(in.x_TH.sizes(), in.x_TH.options());
+    at::Tensor dx_TH = c.rows.scattered(maps_input_gradient(maps));
+    const at::Tensor y_TH = at::empty(in.x_TH.sizes(), in.x_TH.options());
     fused::rms_norm_backward(dx_TH, {in.x_TH, norm_H.value, residual_TH, c.rms_norm_eps}, y_TH,
                              norm_H.gradient);
-    weights.add({std::move(dy_TO), std::move(y_TH), &norm_H, &weight_OH, &bias_O, true}, c.rows);
+    for (NormedMap& m : maps)
+      weights.add({std::move(m.dy_TO), y_TH, &norm_H, m.weight_OH, m.bias_O, true, m.pairs},
+                  c.rows);
     return dx_TH;
   }
   const Normalized norm = normalized(c, in.x_TH, in.rstd_T1);
-  weights.add({dy_TO, norm.n, &norm_H, &weight_OH, &bias_O}, c.rows);
-  at::Tensor dn_TH = linear_input_gradient(dy_TO, weight_OH);
-  dy_TO = at::Tensor();
+  for (const NormedMap& m : maps)
+    weights.add({m.dy_TO, norm.n, &norm_H, m.weight_OH, m.bias_O, false, m.pairs}, c.rows);
+  at::Tensor dn_TH = maps_input_gradient(maps);
+  maps.clear();
   dn_TH = c.rows.scattered(dn_TH);
   return rms_norm_backward(dn_TH, in.x_TH, norm, norm_H).add_(residual_TH);
 }
@@ -118,20 +144,27 @@ at::Tensor gate_up_gradient(const LayerContext& c, const BackwardRows& rows,
 }
 
 /// Gradient of the residual after attention.
-at::Tensor mlp_block_backward(const LayerContext& c, const BackwardRows& rows,
-                              const at::Tensor& dy_TH, WeightGradients& weights) {
+at::Tensor mlp_block_backward(const LayerContext& c, BackwardRows& rows, const at::Tensor& dy_TH,
+                              WeightGradients& weights) {
   LayerParameters& p = c.parameters;
-  return normed_linear_backward(c, gate_up_gradient(c, rows, dy_TH, weights),
-                                {rows.joined.middle_TH, rows.joined.mlp_rstd_T1}, dy_TH,
-                                p.mlp_norm_H, p.gate_up_OH, p.gate_up_bias_O, weights);
+  std::vector<NormedMap> maps =
+      c.shape.experts > 0 ? experts_backward(c, rows, dy_TH, weights)
+                          : std::vector<NormedMap>{{gate_up_gradient(c, rows, dy_TH, weights),
+                                                    &p.gate_up_OH, &p.gate_up_bias_O}};
+  return normed_maps_backward(c, std::move(maps), {rows.joined.middle_TH, rows.joined.mlp_rstd_T1},
+                              dy_TH, p.mlp_norm_H, weights);
 }
 
 /// Undoes the q/k norms in place: gradients of the projection's own output.
 void undo_norms(const LayerContext& c, const LayerRows& rows, const Queries& seen,
                 at::Tensor& dqkv_TO) {
   const fused::Heads d = split_qkv(dqkv_TO, c.shape);
-  d.q_TND.copy_(rms_norm_backward(d.q_TND, rows.raw_q_TND, seen.q_norm, c.parameters.q_norm_D));
-  d.k_TGD.copy_(rms_norm_backward(d.k_TGD, rows.raw_k_TGD, seen.k_norm, c.parameters.k_norm_D));
+  const auto undo = [&](const at::Tensor& dy, const at::Tensor& raw, const Normalized& norm,
+                        Parameter& weight) {
+    dy.copy_(rms_norm_backward(as_normed(c, dy), as_normed(c, raw), norm, weight).view(dy.sizes()));
+  };
+  undo(d.q_TND, rows.raw_q_TND, seen.q_norm, c.parameters.q_norm_D);
+  undo(d.k_TGD, rows.raw_k_TGD, seen.k_norm, c.parameters.k_norm_D);
 }
 
 /// Gradient of the layer's input from that of the residual after attention.
@@ -153,31 +186,28 @@ at::Tensor attention_block_backward(const LayerContext& c, const LayerRows& rows
     if (c.shape.has_qk_norm() && !together) undo_norms(c, rows, seen, dqkv_TO);
     if (c.remap != nullptr) dqkv_TO = c.remap->from_attention(dqkv_TO);
   }
-  return normed_linear_backward(c, std::move(dqkv_TO), {rows.x_TH, rows.attention_rstd_T1},
-                                dmiddle_TH, p.attention_norm_H, p.qkv_OH, p.qkv_bias_O, weights);
+  std::vector<NormedMap> maps{{dqkv_TO, &p.qkv_OH, &p.qkv_bias_O}};
+  dqkv_TO.reset();
+  return normed_maps_backward(c, std::move(maps), {rows.x_TH, rows.attention_rstd_T1}, dmiddle_TH,
+                              p.attention_norm_H, weights);
 }
 
 }  // namespace
 
 LayerForward layer_forward(const LayerContext& c, const at::Tensor& x_TH) {
-  LayerParameters& p = c.parameters;
   LayerRows rows;
   rows.x_TH = x_TH;
   attention_block_forward(c, x_TH, rows);
-  rows.gate_up_TO =
-      linear(c.rows.gathered(normed_input(c, rows.middle_TH, p.mlp_norm_H, rows.mlp_rstd_T1)),
-             p.gate_up_OH, p.gate_up_bias_O);
-  rows.act_TF = gated({rows.gate_up_TO});
-  at::Tensor y_TH = row_linear_onto(c, rows.middle_TH, rows.act_TF, p.down_HF, p.down_bias_H);
+  at::Tensor y_TH = c.shape.experts > 0 ? experts_forward(c, rows) : mlp_block_forward(c, rows);
   drop_rows(rows, c.recompute);
   return {std::move(y_TH), std::move(rows)};
 }
 
 at::Tensor layer_backward(const LayerContext& c, BackwardRows kept, const at::Tensor& dy_TH,
                           WeightGradients& weights) {
-  const BackwardRows rows = with_missing_rows(c, std::move(kept));
-  return attention_block_backward(c, rows.joined, mlp_block_backward(c, rows, dy_TH, weights),
-                                  weights);
+  BackwardRows rows = with_missing_rows(c, std::move(kept));
+  const at::Tensor dmiddle_TH = mlp_block_backward(c, rows, dy_TH, weights);
+  return attention_block_backward(c, rows.joined, dmiddle_TH, weights);
 }
 
 }  // namespace slimpack

@@ -32,12 +32,18 @@ fused::Heads split_qkv(const at::Tensor& qkv_TO, const LayerShape& s) {
           part(s.q_width() + s.k_width(), s.num_kv_heads)};
 }
 
+at::Tensor as_normed(const LayerContext& c, const at::Tensor& heads_TND) {
+  const bool whole = c.shape.qk_norm == QkNorm::kWhole && heads_TND.dim() == 3;
+  return whole ? heads_TND.flatten(1).unsqueeze(1) : heads_TND;
+}
+
 fused::HeadNorms head_norms(const LayerContext& c) {
   return {c.parameters.q_norm_D.value, c.parameters.k_norm_D.value, c.rms_norm_eps};
 }
 
 bool norms_with_rope(const LayerContext& c, const at::Tensor& like_TND) {
-  return c.shape.has_qk_norm() && fused::takes_normed_heads({like_TND, {}, {}}, head_norms(c));
+  return c.shape.qk_norm == QkNorm::kPerHead &&
+         fused::takes_normed_heads({like_TND, {}, {}}, head_norms(c));
 }
 
 at::Tensor row_linear_onto(const LayerContext& c, const at::Tensor& residual_TH,

@@ -45,6 +45,8 @@ struct LayerContext {
 /// q, k and v of the joint projection: views.
 [[nodiscard]] fused::Heads split_qkv(const at::Tensor& qkv_TO, const LayerShape& s);
 
+/// Heads as their norm takes them: over its last dimension. Other tensors as they are.
+[[nodiscard]] at::Tensor as_normed(const LayerContext& c, const at::Tensor& heads_TND);
 /// The weights of the q/k norms. REQUIRES: the model has them.
 [[nodiscard]] fused::HeadNorms head_norms(const LayerContext& c);
 /// Whether one kernel takes heads like these through the q/k norms and rope, and one takes their

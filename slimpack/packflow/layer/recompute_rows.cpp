@@ -22,7 +22,9 @@ Parameter first_outputs(const Parameter& parameter, std::int64_t rows) {
 /// q as attention sees it, from q before its norm.
 at::Tensor rotated_queries(const LayerContext& c, const at::Tensor& raw_q_TND) {
   if (!norms_with_rope(c, raw_q_TND))
-    return rotate(rms_norm(raw_q_TND, c.parameters.q_norm_D, c.rms_norm_eps), c.rope);
+    return rotate(rms_norm(as_normed(c, raw_q_TND), c.parameters.q_norm_D, c.rms_norm_eps)
+                      .view(raw_q_TND.sizes()),
+                  c.rope);
   at::Tensor q_TND = at::empty(raw_q_TND.sizes(), raw_q_TND.options());
   fused::normed_rope({raw_q_TND, {}, {}}, {c.rope.cos, c.rope.sin}, head_norms(c), {q_TND, {}, {}},
                      {});
@@ -62,14 +64,19 @@ at::Tensor normed_input(const LayerContext& c, const at::Tensor& x, const Parame
 at::Tensor normed_heads(const LayerContext& c, const at::Tensor& x, const Parameter& weight,
                         at::Tensor& rstd) {
   const double eps = c.rms_norm_eps;
-  if (c.recompute != Recompute::kNothing) return rms_norm(x, weight, eps);
-  Normalized norm = rms_normalize(x, eps);
+  if (c.recompute != Recompute::kNothing)
+    return rms_norm(as_normed(c, x), weight, eps).view(x.sizes());
+  Normalized norm = rms_normalize(as_normed(c, x), eps);
   rstd = std::move(norm.rstd);
-  return norm.n.mul_(weight.value);
+  return norm.n.mul_(weight.value).view(x.sizes());
 }
 
 bool keeps_queries(Recompute recompute) {
   return recompute != Recompute::kAttention && recompute != Recompute::kFull;
+}
+
+bool keeps_gate_up(Recompute recompute) {
+  return recompute != Recompute::kMlp && recompute != Recompute::kFull;
 }
 
 std::vector<bool> offloading_layers(std::span<const Recompute> by_layer) {
@@ -91,11 +98,11 @@ void drop_rows(LayerRows& rows, Recompute recompute) {
       drop(rows.q_TND, rows.raw_q_TND, rows.raw_k_TGD, rows.out_TND, rows.lse_TN, rows.act_TF);
       break;
     case Recompute::kMlp:
-      drop(rows.gate_up_TO, rows.act_TF);
+      drop(rows.gate_up_TO, rows.router_TE, rows.act_TF);
       break;
     case Recompute::kFull:
       drop(rows.q_TND, rows.raw_q_TND, rows.raw_k_TGD, rows.out_TND, rows.lse_TN, rows.middle_TH,
-           rows.gate_up_TO, rows.act_TF);
+           rows.gate_up_TO, rows.router_TE, rows.act_TF);
       break;
   }
 }
@@ -107,7 +114,7 @@ BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept) {
   if (!rows.middle_TH.defined())
     rows.middle_TH = row_linear_onto(c, rows.x_TH, from_attention(c, rows.out_TND.flatten(1)),
                                      p.output_HQ, p.output_bias_H);
-  if (kept.gate_up_TO.empty())
+  if (kept.gate_up_TO.empty() && c.shape.experts == 0)
     kept.gate_up_TO = {
         linear(c.rows.gathered(rms_norm(rows.middle_TH, p.mlp_norm_H, c.rms_norm_eps)),
                p.gate_up_OH, p.gate_up_bias_O)};
@@ -129,9 +136,10 @@ Queries queries(const LayerContext& c, const LayerRows& rows) {
     return {rows.q_TND.defined() ? rows.q_TND : rotated_queries(c, rows.raw_q_TND), {}, {}};
   if (rows.q_TND.defined()) return {rows.q_TND, {{}, rows.q_rstd_TN1}, {{}, rows.k_rstd_TG1}};
   Queries result;
-  result.q_norm = rms_normalize(rows.raw_q_TND, c.rms_norm_eps);
-  result.k_norm = rms_normalize(rows.raw_k_TGD, c.rms_norm_eps);
-  result.q_TND = rotate(at::mul(result.q_norm.n, c.parameters.q_norm_D.value), c.rope);
+  result.q_norm = rms_normalize(as_normed(c, rows.raw_q_TND), c.rms_norm_eps);
+  result.k_norm = rms_normalize(as_normed(c, rows.raw_k_TGD), c.rms_norm_eps);
+  result.q_TND = rotate(
+      at::mul(result.q_norm.n, c.parameters.q_norm_D.value).view(rows.raw_q_TND.sizes()), c.rope);
   return result;
 }
 

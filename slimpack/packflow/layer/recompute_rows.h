@@ -33,6 +33,9 @@ namespace slimpack {
 /// Whether rows of queries are kept, of keys with q/k norms, and of attention's output.
 [[nodiscard]] bool keeps_queries(Recompute recompute);
 
+/// Whether rows of gate and up are kept, and of the router's probabilities.
+[[nodiscard]] bool keeps_gate_up(Recompute recompute);
+
 /// By layer: whether its rows wait in host memory (row_store.h).
 [[nodiscard]] std::vector<bool> offloading_layers(std::span<const Recompute> by_layer);
 
@@ -40,8 +43,8 @@ namespace slimpack {
 void drop_rows(LayerRows& rows, Recompute recompute);
 
 /// At the start of a layer's backward: `kept`, as the row store hands it out, with every row that
-/// takes a matrix product or attention. REQUIRES: rows of one policy; the keys and values of the
-/// MicroPack's sequences are in the store.
+/// takes a matrix product or attention, but for what experts compute (experts.h). REQUIRES: rows of
+/// one policy; the keys and values of the MicroPack's sequences are in the store.
 [[nodiscard]] BackwardRows with_missing_rows(const LayerContext& c, BackwardRows kept);
 
 /// x / rms(x) and 1 / rms(x). `rstd`: 1 / rms(x) where it was kept.

@@ -9,16 +9,27 @@
 namespace slimpack {
 namespace {
 
+/// Adds the gradient of a map whose side of hidden states has all rows.
+void accumulate_map(const LinearOperands& o, const at::Tensor& dy_TO, const at::Tensor& x_TI) {
+  Parameter no_bias;
+  if (o.pairs.defined())
+    accumulate_grouped_gradient(dy_TO, x_TI, *o.weight_OI, o.pairs);
+  else
+    accumulate_linear_gradient(dy_TO, x_TI, *o.weight_OI, no_bias);
+}
+
 /// `all_dy_TO`: the gradient of a map's output over all rows, where that has own rows.
 void accumulate(const LinearOperands& o, const TensorRows& rows, const at::Tensor& all_dy_TO) {
-  Parameter no_bias;
+  const auto paired = [&](at::Tensor hidden_TH) {
+    return o.pairs.defined() ? o.pairs.of_rows(hidden_TH) : hidden_TH;
+  };
   if (o.bias_O->defined()) accumulate_bias_gradient(o.dy_TO, *o.bias_O);
   if (o.norm_I == nullptr) {
-    accumulate_linear_gradient(all_dy_TO, o.x_TI, *o.weight_OI, no_bias);
+    accumulate_map(o, paired(all_dy_TO), o.x_TI);
     return;
   }
-  const at::Tensor x_TI = rows.gathered(o.multiplied ? o.x_TI : at::mul(o.x_TI, o.norm_I->value));
-  accumulate_linear_gradient(o.dy_TO, x_TI, *o.weight_OI, no_bias);
+  accumulate_map(o, o.dy_TO,
+                 paired(rows.gathered(o.multiplied ? o.x_TI : at::mul(o.x_TI, o.norm_I->value))));
 }
 
 /// The tensor itself where it is all of its storage.

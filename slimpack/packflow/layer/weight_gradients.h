@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "slimpack/packflow/kernels/grouped_linear.h"
 #include "slimpack/packflow/parameters/parameters.h"
 #include "slimpack/packflow/ranks/tensor_rows.h"
 
@@ -27,6 +28,16 @@ struct LinearOperands {
   Parameter* weight_OI;
   Parameter* bias_O;        ///< may be undefined
   bool multiplied = false;  ///< x is n ⊙ the norm's weight already
+  /// Experts have pairs on the other side, and the hidden states go to these. Undefined elsewhere.
+  ExpertPairs pairs = {};
+};
+
+/// A map of normalised hidden states in backward: the gradient of its output, and its parameters.
+struct NormedMap {
+  at::Tensor dy_TO;
+  Parameter* weight_OH;
+  Parameter* bias_O;
+  ExpertPairs pairs = {};  ///< as in LinearOperands
 };
 
 /// Weight gradients of one backward MicroPack on one stage.

@@ -52,6 +52,34 @@ class TensorPieces {
   std::int32_t index_;
 };
 
+/// Public names inside a layer.
+struct ExpertNames {
+  const char* block;
+  const char *gate, *up, *down;  ///< of an expert
+};
+
+ExpertNames expert_names(ModelFamily family) {
+  if (family == ModelFamily::kMixtral) return {"block_sparse_moe.", "w1", "w3", "w2"};
+  return {"mlp.", "gate_proj", "up_proj", "down_proj"};
+}
+
+void add_experts(BucketMaker& make, const Decoder& model, const LayerShape& s,
+                 const std::string& at, LayerParameters& p) {
+  const ExpertNames names = expert_names(model.family);
+  const std::int64_t h = s.hidden_size, f = s.expert_width;
+  std::vector<NamedPiece> gate_up, down;
+  for (std::int64_t e = 0; e < s.experts; ++e) {
+    const std::string expert = at + names.block + "experts." + std::to_string(e) + ".";
+    gate_up.push_back({expert + names.gate + ".weight", {0, 0, f, f}});
+    gate_up.push_back({expert + names.up + ".weight", {0, 0, f, f}});
+    down.push_back({expert + names.down + ".weight", {0, 0, h, h}});
+  }
+  make.add_matrix(p.router_EH, {{at + names.block + "gate.weight", {0, 0, s.experts, s.experts}}},
+                  h);
+  make.add_matrix(p.gate_up_OH, std::move(gate_up), h);
+  make.add_matrix(p.down_HF, std::move(down), f);
+}
+
 void add_layer(BucketMaker& make, const ParameterOwner& owner, std::int32_t index,
                LayerParameters& p) {
   const LayerShape& s = owner.shape.layer(static_cast<std::size_t>(index));
@@ -71,13 +99,15 @@ void add_layer(BucketMaker& make, const ParameterOwner& owner, std::int32_t inde
                                  part("self_attn.k_proj.bias", pieces.keys()),
                                  part("self_attn.v_proj.bias", pieces.keys())});
   if (s.has_qk_norm()) {
-    make.add_norm(p.q_norm_D, at + "self_attn.q_norm.weight", s.head_dim);
-    make.add_norm(p.k_norm_D, at + "self_attn.k_norm.weight", s.head_dim);
+    const bool whole = s.qk_norm == QkNorm::kWhole;
+    make.add_norm(p.q_norm_D, at + "self_attn.q_norm.weight", whole ? s.q_width() : s.head_dim);
+    make.add_norm(p.k_norm_D, at + "self_attn.k_norm.weight", whole ? s.k_width() : s.head_dim);
   }
   make.add_matrix(p.output_HQ, {part("self_attn.o_proj.weight", pieces.queries(1))}, s.hidden_size);
   if (s.output_bias)
     make.add_bias(p.output_bias_H, {part("self_attn.o_proj.bias", pieces.hidden())});
   make.add_norm(p.mlp_norm_H, at + "post_attention_layernorm.weight", s.hidden_size);
+  if (s.experts > 0) return add_experts(make, owner.shape, s, at, p);
   make.add_matrix(
       p.gate_up_OH,
       {part("mlp.gate_proj.weight", pieces.ffn(0)), part("mlp.up_proj.weight", pieces.ffn(0))},
@@ -133,7 +163,7 @@ void StageParameters::for_each(const std::function<void(Parameter&)>& visit) {
   if_defined(embedding_VH);
   for (LayerParameters& l : layers)
     for (Parameter* p : {&l.attention_norm_H, &l.qkv_OH, &l.qkv_bias_O, &l.q_norm_D, &l.k_norm_D,
-                         &l.output_HQ, &l.output_bias_H, &l.mlp_norm_H, &l.gate_up_OH,
+                         &l.output_HQ, &l.output_bias_H, &l.mlp_norm_H, &l.router_EH, &l.gate_up_OH,
                          &l.gate_up_bias_O, &l.down_HF, &l.down_bias_H})
       if_defined(*p);
   if_defined(final_norm_H);

@@ -81,7 +81,7 @@ struct ParameterBucket {
   at::Tensor second_moments_S;
 };
 
-/// Biases and q/k norms are undefined where the shape has none.
+/// Biases, q/k norms and the router are undefined where the shape has none.
 struct LayerParameters {
   Parameter attention_norm_H;
   Parameter qkv_OH;  ///< rows: q, k, v
@@ -91,9 +91,10 @@ struct LayerParameters {
   Parameter output_HQ;
   Parameter output_bias_H;
   Parameter mlp_norm_H;
-  Parameter gate_up_OH;  ///< rows: gate, up
+  Parameter router_EH;   ///< of experts
+  Parameter gate_up_OH;  ///< rows: gate, up; of experts those of each in turn
   Parameter gate_up_bias_O;
-  Parameter down_HF;
+  Parameter down_HF;  ///< likewise
   Parameter down_bias_H;
 };
 

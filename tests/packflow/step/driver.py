@@ -6,6 +6,7 @@ import select
 import subprocess
 from pathlib import Path
 
+from hugging_face import public
 from safetensors.torch import load_file, save_file
 
 BUILD = Path(os.environ.get("SLIMPACK_BUILD", "build/release")).resolve()
@@ -41,7 +42,7 @@ def write_step(folder, model, sequences, plan, dtype, steps=0):
     """Writes the input of the driver: FOLDER/step.json, and the model beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     model.config.save_pretrained(folder)
-    state = {k: v.contiguous() for k, v in model.state_dict().items()}
+    state = public(model, model.state_dict())
     if model.config.tie_word_embeddings:
         state.pop("lm_head.weight", None)
     save_file(state, folder / "model.safetensors")

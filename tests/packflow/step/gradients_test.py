@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 from driver import run_driver
-from hugging_face import loss_and_backward, make_model, use_fp64_casts
+from hugging_face import gradients, loss_and_backward, make_model, public, use_fp64_casts
 from rope_scalings import ROPE_SCALINGS
 
 
@@ -67,10 +67,10 @@ def gradient_floor(gradients):
 def assert_same_gradients(out, model, loss, bound):
     assert out["loss"].item() == pytest.approx(loss, rel=bound)
     assert out["evaluated_loss"].item() == pytest.approx(loss, rel=bound)
-    names = {name for name, _ in model.named_parameters()}
-    assert {k.removeprefix("gradient/") for k in out if k.startswith("gradient/")} == names
-    floor = gradient_floor(p.grad for p in model.parameters())
-    worst = {n: relative_error(out["gradient/" + n], p.grad, floor) for n, p in model.named_parameters()}
+    reference = gradients(model)
+    assert {k.removeprefix("gradient/") for k in out if k.startswith("gradient/")} == reference.keys()
+    floor = gradient_floor(reference.values())
+    worst = {n: relative_error(out["gradient/" + n], g, floor) for n, g in reference.items()}
     name = max(worst, key=worst.get)
     assert worst[name] <= bound, f"{name}: {worst[name]:.2e}"
     return worst[name]
@@ -311,40 +311,47 @@ def test_packed_and_slimpack_agree_with_each_other_in_fp64(seed, tmp_path):
         assert relative_error(sliced[name], tensor, floor) <= 1e-9, name
 
 
-@pytest.mark.parametrize("seed", range(200, 208))
-def test_fp32_gradients_equal_the_unpatched_model(seed, tmp_path):
-    family, sizes, sequences, plan = random_case(seed)
+def assert_fp32_gradients_equal_the_unpatched_model(case, seed, tmp_path):
+    family, sizes, sequences, plan = case
     model = make_model(family, seed, torch.float32, **sizes)
     loss = loss_and_backward(model, sequences)
     out = run_driver(tmp_path, model, sequences, plan, "fp32")
     assert_same_gradients(out, model, loss, 1e-4)
 
 
-@pytest.mark.parametrize("seed", range(300, 304))
-def test_bf16_gradients_point_the_same_way(seed, tmp_path):
+@pytest.mark.parametrize("seed", range(200, 208))
+def test_fp32_gradients_equal_the_unpatched_model(seed, tmp_path):
+    assert_fp32_gradients_equal_the_unpatched_model(random_case(seed), seed, tmp_path)
+
+
+def assert_bf16_gradients_point_the_same_way(case, seed, tmp_path):
     """bf16 rounds differently in every order of sums (8 bits: 0.4% a rounding): compare the whole
     gradient as one vector with the fp32 model's, as far as Hugging Face's own bf16 run is from it."""
-    family, sizes, sequences, plan = random_case(seed)
+    family, sizes, sequences, plan = case
     exact = make_model(family, seed, torch.float32, **sizes)
     rounded = make_model(family, seed, torch.float32, **sizes).to(torch.bfloat16)
     exact.load_state_dict({k: v.float() for k, v in rounded.state_dict().items()})
     loss_and_backward(exact, sequences)
     loss_and_backward(rounded, sequences)
     out = run_driver(tmp_path, exact, sequences, plan, "bf16")
-    names = [n for n, _ in exact.named_parameters()]
-    flat = lambda grads: torch.cat([grads[n].float().flatten() for n in names])
-    reference = flat({n: p.grad for n, p in exact.named_parameters()})
+    grads = gradients(exact)
+    flat = lambda grads_of: torch.cat([grads_of[n].float().flatten() for n in grads])
+    reference = flat(grads)
     distance = lambda g: ((flat(g) - reference).norm() / reference.norm()).item()
-    theirs = distance({n: p.grad for n, p in rounded.named_parameters()})
-    ours = distance({n: out["gradient/" + n] for n in names})
+    theirs = distance(gradients(rounded))
+    ours = distance({n: out["gradient/" + n] for n in grads})
     assert ours <= 1.5 * theirs + 1e-3, (ours, theirs)
 
 
-@pytest.mark.parametrize("seed", range(400, 406))
-def test_weights_after_three_adamw_steps_equal_torch_in_fp64(seed, tmp_path):
+@pytest.mark.parametrize("seed", range(300, 304))
+def test_bf16_gradients_point_the_same_way(seed, tmp_path):
+    assert_bf16_gradients_point_the_same_way(random_case(seed), seed, tmp_path)
+
+
+def assert_weights_after_three_adamw_steps_equal_torch(case, seed, tmp_path):
     """Adam divides by |g| + eps, so a rounding difference in g grows by up to lr / (4 eps) a step:
     with lr = 1e-3 and eps = 1e-4 that is 2.5; with eps = 1e-8 it would drown the comparison."""
-    family, sizes, sequences, plan = random_case(seed)
+    family, sizes, sequences, plan = case
     model = use_fp64_casts(make_model(family, seed, torch.float64, **sizes))
     out = run_driver(tmp_path, model, sequences, plan, "fp64", steps=3)
     matrices = [p for p in model.parameters() if p.dim() > 1]
@@ -356,5 +363,10 @@ def test_weights_after_three_adamw_steps_equal_torch_in_fp64(seed, tmp_path):
         loss_and_backward(model, sequences)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-    for name, p in model.named_parameters():
-        assert relative_error(out["parameter/" + name], p.data) <= 1e-9, name
+    for name, weight in public(model, {n: p.data for n, p in model.named_parameters()}).items():
+        assert relative_error(out["parameter/" + name], weight) <= 1e-9, name
+
+
+@pytest.mark.parametrize("seed", range(400, 406))
+def test_weights_after_three_adamw_steps_equal_torch_in_fp64(seed, tmp_path):
+    assert_weights_after_three_adamw_steps_equal_torch(random_case(seed), seed, tmp_path)

@@ -3,14 +3,16 @@ from unittest import mock
 
 import torch
 from torch import nn
-from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config,
-                          modeling_rope_utils)
+from transformers import (AutoModelForCausalLM, LlamaConfig, MistralConfig, MixtralConfig, OlmoeConfig,
+                          Qwen2Config, Qwen3Config, Qwen3MoeConfig, modeling_rope_utils)
+from transformers.core_model_loading import revert_weight_conversion
 from transformers.models.llama import modeling_llama
 from transformers.models.mistral import modeling_mistral
 from transformers.models.qwen2 import modeling_qwen2
 from transformers.models.qwen3 import modeling_qwen3
 
-CONFIGS = dict(llama=LlamaConfig, qwen2=Qwen2Config, qwen3=Qwen3Config, mistral=MistralConfig)
+CONFIGS = dict(llama=LlamaConfig, qwen2=Qwen2Config, qwen3=Qwen3Config, mistral=MistralConfig,
+               mixtral=MixtralConfig, qwen3_moe=Qwen3MoeConfig, olmoe=OlmoeConfig)
 MODULES = (modeling_llama, modeling_qwen2, modeling_qwen3, modeling_mistral)
 
 
@@ -23,6 +25,22 @@ class Fp64Norm(nn.Module):
 
     def forward(self, x):
         return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+class Fp64Router(nn.Module):
+    """The router of a family with experts without its casts to fp32."""
+
+    def __init__(self, router):
+        super().__init__()
+        self.weight, self.top_k = router.weight, router.top_k
+        self.normalizes = getattr(router, "norm_topk_prob", True)  # Mixtral's always does
+
+    def forward(self, x):
+        logits = x.reshape(-1, x.shape[-1]) @ self.weight.T
+        weights, experts = logits.softmax(-1).topk(self.top_k, -1)
+        if self.normalizes:
+            weights = weights / weights.sum(-1, keepdim=True)
+        return logits, weights, experts
 
 
 class DoubleTorch:
@@ -61,6 +79,7 @@ def make_model(family, seed, dtype, **sizes):
     torch.manual_seed(seed)
     config = CONFIGS[family](use_cache=False, attention_dropout=0.0, **sizes)
     config._attn_implementation = "sdpa"
+    config._experts_implementation = "eager"  # grouped products know no fp64
     model = AutoModelForCausalLM.from_config(config)
     with torch.no_grad():  # norms and biases start at 1 and 0: make their gradients visible
         for p in model.parameters():
@@ -75,10 +94,22 @@ def use_fp64_casts(model):
     """Replaces the modules of a double model that round to fp32."""
     model.model.rotary_emb = Fp64Rotary(model.config)
     for name, module in list(model.named_modules()):
+        parent = model.get_submodule(name.rpartition(".")[0])
         if type(module).__name__.endswith("RMSNorm"):
-            parent = model.get_submodule(name.rpartition(".")[0])
             setattr(parent, name.rpartition(".")[2], Fp64Norm(module))
+        if type(module).__name__.endswith("TopKRouter"):
+            setattr(parent, name.rpartition(".")[2], Fp64Router(module))
     return model
+
+
+def public(model, tensors):
+    """Tensors by the names of a model's parameters, as transformers writes them into files: experts one
+    by one."""
+    return {k: v.contiguous() for k, v in revert_weight_conversion(model, dict(tensors)).items()}
+
+
+def gradients(model):
+    return public(model, {name: p.grad for name, p in model.named_parameters()})
 
 
 def weighted_loss_and_backward(model, sequences, weights, mean="token"):
