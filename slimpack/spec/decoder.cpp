@@ -95,8 +95,8 @@ void check_family(ModelFamily family, const LayerShape& s, std::vector<std::stri
   const bool experts = facts_of(family).experts;
   if ((s.experts > 0) != experts || (s.dense_width > 0) == experts)
     errors.push_back(
-        fmt::format("num_experts (or num_local_experts) is {} and intermediate_size of an MLP for "
-                    "all tokens {}, a {} model has {} alone",
+        fmt::format("num_experts (or num_local_experts) is {} and a dense MLP has {} columns, a {} "
+                    "model has {} alone",
                     s.experts, s.dense_width, to_string(family), experts ? "experts" : "the MLP"));
 }
 
@@ -187,8 +187,7 @@ void Decoder::set_layers(const std::vector<LayerShape>& layers) {
 
 bool Decoder::splits_into(std::int32_t tp) const {
   return std::ranges::all_of(kinds, [&](const LayerShape& kind) {
-    const bool divided = kind.num_heads % tp == 0 && kind.experts % tp == 0;
-    return divided && (tp == 1 || !kind.has_state());
+    return kind.num_heads % tp == 0 && kind.experts % tp == 0;
   });
 }
 

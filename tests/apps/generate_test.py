@@ -101,3 +101,12 @@ def test_text_that_is_none_is_refused(model, tmp_path):
     ran = generate(model, "--file", tmp_path / "prompt")
     assert ran.returncode == 2
     assert "is no UTF-8 text (byte 2); convert it" in ran.stderr
+
+
+def test_a_model_with_experts_is_refused_with_what_generates(tmp_path):
+    config = dict(model_type="qwen3_moe", hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+                  num_attention_heads=4, vocab_size=257, max_position_embeddings=64)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    ran = generate(tmp_path, "abc", *ANSWER)
+    assert ran.returncode == 2
+    assert 'model_type is "qwen3_moe"' in ran.stderr and "transformers and vLLM" in ran.stderr

@@ -94,9 +94,12 @@ def test_experts_are_profiled_planned_and_trained_but_not_shared_out(workspace, 
         done = run(command, file, *arguments)
         assert done.returncode == 0, done.stderr
         assert "cannot train" not in done.stderr
-    for command, arguments in [("profile", ["--out", cost]), ("train", [])]:
-        done = run(command, file, *arguments, *settings(["parallel.tp=2"]))
-        assert_refused(done, "parallel.tp is 2", "does not share out experts", "set parallel.tp to 1")
+    shared = settings(["parallel.tp=2"])
+    assert_refused(run("train", file, *shared), "parallel.tp is 2", "does not share out experts",
+                   "set parallel.tp to 1")
+    told = run("plan", file, "--lengths", lengths, "--out", workspace.folder / "e.json", *shared)
+    assert told.returncode == 0, told.stderr
+    assert "trains with parallel.tp = 1" in told.stderr.splitlines()[0]
 
 
 def test_what_is_not_exact_of_experts_is_planned_but_not_trained(workspace, lengths):
@@ -106,11 +109,3 @@ def test_what_is_not_exact_of_experts_is_planned_but_not_trained(workspace, leng
     assert "load-balancing loss" in done.stderr.splitlines()[0]
     assert_refused(run("train", file), "output_router_logits is true (load-balancing loss",
                    "false trains without it")
-
-
-def test_text_is_not_generated_with_experts(workspace):
-    folder = workspace.folder / "experts-hf"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({"model_type": "qwen3_moe", **MODEL, **EXPERTS}))
-    assert_refused(run("generate", folder, "abc"), 'model_type is "qwen3_moe"',
-                   "transformers and vLLM generate")

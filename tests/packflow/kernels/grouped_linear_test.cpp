@@ -54,7 +54,7 @@ TEST(ExpertPairs, ByExpertIsTheInverseOfByRowAlsoOfPieces) {
 }
 
 class GroupedLinear
-    : public testing::TestWithParam<std::tuple<at::ScalarType, std::int64_t, std::int64_t>> {};
+    : public ::testing::TestWithParam<std::tuple<at::ScalarType, std::int64_t, std::int64_t>> {};
 
 // The tests' reference computes in fp64, from the same rounded numbers.
 TEST_P(GroupedLinear, MultipliesEachRowWithItsExpertsMatrix) {
@@ -88,8 +88,9 @@ TEST_P(GroupedLinear, MultipliesEachRowWithItsExpertsMatrix) {
 
 // Rows of 16 bytes, which libtorch's grouped product takes, and others.
 INSTANTIATE_TEST_SUITE_P(TypesAndWidths, GroupedLinear,
-                         testing::Combine(testing::Values(at::kDouble, at::kFloat, at::kBFloat16),
-                                          testing::Values(16, 5), testing::Values(8, 3)));
+                         ::testing::Combine(::testing::Values(at::kDouble, at::kFloat,
+                                                              at::kBFloat16),
+                                            ::testing::Values(16, 5), ::testing::Values(8, 3)));
 
 }  // namespace
 }  // namespace slimpack
