@@ -95,6 +95,7 @@ def test_experts_are_profiled_planned_and_trained_but_not_shared_out(workspace, 
         assert done.returncode == 0, done.stderr
         assert "cannot train" not in done.stderr
     shared = settings(["parallel.tp=2"])
+    file = workspace.config("experts-shared", "qwen3_moe", **EXPERTS)
     assert_refused(run("train", file, *shared), "parallel.tp is 2", "does not share out experts",
                    "set parallel.tp to 1")
     told = run("plan", file, "--lengths", lengths, "--out", workspace.folder / "e.json", *shared)
