@@ -2,7 +2,9 @@
 
 import copy
 import functools
+import itertools
 import json
+import os
 import random
 import sys
 
@@ -22,10 +24,10 @@ from slimpack.torch.pipeline.comparison import (
     plain_step,
 )
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
-from slimpack.torch.pipeline.random_plan import random_plan
+from slimpack.torch.pipeline.random_plan import KINDS, random_plan
 from slimpack.torch.pipeline.states import States
 from states_ranks import LAYERS, states_case, tiny
-from trial import BOUND, assert_step_equals_plain_training, run_locally, tensors_of
+from trial import BOUND, STAGES, assert_step_equals_plain_training, run_locally, tensors_of
 
 HOW = [  # by turns
     dict(kind="sliced", stages=2),
@@ -51,6 +53,11 @@ ON_PROCESSES = {
     "mamba": dict(kind="symmetric", stages=4, recompute="nothing"),
 }
 
+ON_RANKS = list(ON_PROCESSES.items())
+if os.environ.get("SLIMPACK_FAMILIES") == "all":
+    ON_RANKS = [(family, dict(kind=kind, stages=stages))
+                for family, stages, kind in itertools.product(WITH_STATES, STAGES, KINDS)]
+
 
 @pytest.mark.cases
 @pytest.mark.parametrize(("family", "number", "how"), ALONE, ids=list(WITH_STATES))
@@ -65,9 +72,10 @@ def fixture_ranks():
 
 
 @pytest.mark.cases
-@pytest.mark.parametrize("family", ON_PROCESSES)
-def test_gradients_on_processes_equal_plain_training(ranks, family):
-    settings = ON_PROCESSES[family]
+@pytest.mark.parametrize(
+    ("family", "settings"), ON_RANKS,
+    ids=[f"{family}-pp{of['stages']}-{of['kind']}" for family, of in ON_RANKS])
+def test_gradients_on_processes_equal_plain_training(ranks, family, settings):
     settings = settings | dict(replicas=RANKS // settings["stages"])
     losses, gradients = zip(*ranks.run(states_ranks.step, family, 3, settings), strict=True)
     _, documents = states_case(3, **settings)
