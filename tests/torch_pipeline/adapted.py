@@ -18,6 +18,8 @@ TARGETS = {
     "qwen3_moe": ["q_proj", "k_proj", "v_proj", "o_proj"],
     "deepseek_v3": ["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"],
     "gpt_oss": ["q_proj", "v_proj", "o_proj"],
+    "olmo_hybrid": ["q_proj", "k_proj", "b_proj", "o_proj"],  # of attention and of layers with a state
+    "nemotron_h": ["in_proj", "v_proj", "down_proj"],
 }
 
 

@@ -121,9 +121,48 @@ OTHERS = {
 }
 FAMILIES = NAMED | OTHERS
 
+LINEAR = dict(layer_types=["linear_attention", "full_attention"] * 2)
+CONVOLUTIONS = dict(layer_types=["conv", "full_attention"] * 2)
+DELTA = LINEAR | dict(linear_key_head_dim=8, linear_value_head_dim=12, linear_num_key_heads=2,
+                      linear_num_value_heads=4)
+LATENT_EXPERTS = EXPERTS | dict(kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8,
+                                v_head_dim=12, num_key_value_heads=4, n_group=1, topk_group=1)
+SCAN_HEADS = dict(mamba_n_heads=8, mamba_d_head=8, mamba_n_groups=2, mamba_d_state=6,
+                  mamba_expand=2, mamba_chunk_size=16)
+SCAN = dict(state_size=6, time_step_rank=4)
+# Families whose layers, or some of them, hand on a state.
+WITH_STATES = {
+    "bailing_hybrid": LINEAR | LATENT_EXPERTS | dict(
+        n_group=2, mlp_layer_types=["dense"] + ["sparse"] * 3),
+    "bamba": SCAN_HEADS | dict(attn_layer_indices=[1, 3]),  # layers return two values
+    "falcon_h1": SCAN_HEADS | HEADS | dict(mamba_d_ssm=64),  # a state and keys in every layer
+    "falcon_mamba": SCAN,
+    "granitemoehybrid": LINEAR | EXPERTS | SCAN_HEADS | dict(shared_intermediate_size=24),
+    "jamba": EXPERTS | dict(mamba_d_state=6, mamba_dt_rank=4, use_mamba_kernels=False,
+                            attn_layer_period=2, attn_layer_offset=1),
+    "kimi_linear": LINEAR | LATENT_EXPERTS | dict(linear_head_dim=8, linear_num_heads=4,
+                                                  mlp_layer_types=["dense", "sparse"] * 2),
+    "lfm2": CONVOLUTIONS,
+    "lfm2_moe": CONVOLUTIONS | EXPERTS | dict(num_dense_layers=1),
+    "lfm3": HEADS | dict(layer_types=["conv", "full_attention", "conv", "sliding_attention"],
+                         sliding_window=16),
+    "mamba": SCAN,
+    "mamba2": dict(num_heads=8, state_size=6, n_groups=2, chunk_size=16, head_dim=8),
+    "nemotron_h": HEADS | EXPERTS | dict(  # a layer is a mixer, attention, or an MLP or experts alone
+        n_routed_experts=6, moe_shared_expert_intermediate_size=24, ssm_state_size=6,
+        mamba_num_heads=8, mamba_head_dim=8, n_groups=2, chunk_size=16, num_hidden_layers=None,
+        layers_block_type=["mamba", "attention", "mlp", "moe"]),
+    "olmo_hybrid": DELTA | dict(linear_num_key_heads=4),
+    "qwen3_5_moe_text": HEADS | DELTA | EXPERTS | SHARED,
+    "qwen3_5_text": HEADS | DELTA,
+    "qwen3_next": HEADS | DELTA | EXPERTS | SHARED,
+}
+
 
 def config_of(family, **settings):
-    return AutoConfig.for_model(family, **{**BASE, **FAMILIES[family], **settings})
+    chosen = {**BASE, **(FAMILIES | WITH_STATES)[family], **settings}
+    return AutoConfig.for_model(
+        family, **{name: value for name, value in chosen.items() if value is not None})
 
 
 def model_of(config, seed, dtype=torch.float64):

@@ -15,6 +15,7 @@ CASES = {
     "windows": Case("gemma2", "sliced", LENGTHS),
     "experts": Case("qwen3_moe", "symmetric", LENGTHS, options=dict(output_router_logits=True)),
     "latent": Case("deepseek_v3", "packed", LENGTHS),
+    "states": Case("olmo_hybrid", "sliced", LENGTHS),
 }
 REPLICATED = {
     "whole": Case("llama", "sliced", LENGTHS, replicas=2),

@@ -35,7 +35,7 @@ def refused(config):
     ("mixtral", dict(router_jitter_noise=0.1), r"router_jitter_noise is 0.1"),
     ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
      r"rope_type is \"dynamic\""),
-    ("mamba", {}, r"layer 0 of mamba is \"linear_attention\""),
+    ("xlstm", dict(hidden_size=64, num_heads=4, num_blocks=2), r"the states of xlstm: .* a cache of its own"),
     ("gptj", dict(resid_pdrop=0.0, rotary_dim=4),
      r"GPTJForCausalLM does not run without its layers"),
     ("xglm", dict(d_model=16, ffn_dim=24, num_layers=2, attention_heads=2, dropout=0.0,

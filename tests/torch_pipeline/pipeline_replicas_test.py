@@ -7,7 +7,8 @@ from replicated_ranks import REPLICATION, differences, of_idle_replicas
 
 BOUND = 1e-9
 MAX_NORM = 0.1
-FAMILIES = {"llama": "sliced", "gemma2": "symmetric", "qwen3_moe": "sliced"}  # kinds of plans
+FAMILIES = {"llama": "sliced", "gemma2": "symmetric", "qwen3_moe": "sliced",
+            "olmo_hybrid": "sliced"}  # kinds of plans
 
 
 @pytest.fixture(name="ran", scope="module")

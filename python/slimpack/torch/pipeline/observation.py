@@ -99,7 +99,7 @@ class _LookingWork:
 
 
 def observe(model, layers, own, running, values=None):
-    """What is Observed of the layers in the range `own`.
+    """Returns what is Observed of the layers in the range `own`.
 
     Runs on the meta device, too, where a layer may fail after its attention (experts are chosen by
     values, which such tensors lack). Leaves the model as it was. values: of Skip.

@@ -52,6 +52,14 @@ def require_places(model):
             "have places in a document; train this model without a pipeline")
 
 
+def require_cache_in_training(layers):
+    """Raises InvalidInput for layers under transformers' own checkpoints, which take the cache away."""
+    if any(getattr(layer, "gradient_checkpointing", False) for layer in layers):
+        raise InvalidInput(
+            "gradient checkpointing is on, with which layers get no cache, so that slices see no tokens "
+            "before them; call model.gradient_checkpointing_disable(), plans recompute layers themselves")
+
+
 def require_wide_weights(model):
     """Raises InvalidInput for a model whose weights take fewer than 16 bits, whatever its
     configuration says."""

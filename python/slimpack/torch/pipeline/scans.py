@@ -11,6 +11,7 @@ call the scan as it is.
 import contextlib
 import functools
 import inspect
+import sys
 import threading
 
 import torch
@@ -31,9 +32,38 @@ def running_on(segment):
         _now.segment = None
 
 
+def run_kernels_on_gpus_alone(family):
+    """Makes a family's code take torch's scans and convolutions instead of those of packages
+    (flash-linear-attention, mamba_ssm, causal_conv1d) for tensors that these have no kernel for: in
+    the host's memory, and fp64."""
+    _run_kernels_on_gpus_alone(vars(sys.modules[family.__module__]))
+
+
+def _run_kernels_on_gpus_alone(code):
+    for name, function in list(code.items()):
+        if inspect.isfunction(function) and inspect.getclosurevars(function).nonlocals.get(
+                "is_new_implementation"):
+            code[name] = _with_torchs_own(function)
+
+
+def _with_torchs_own(kernel):
+    own = kernel.__wrapped__
+    known = inspect.signature(own).parameters
+
+    @functools.wraps(kernel)
+    def wrapper(*args, **kwargs):
+        tensor = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
+        if tensor.is_cuda and tensor.dtype != torch.float64:
+            return kernel(*args, **kwargs)
+        return own(*args, **{name: value for name, value in kwargs.items() if name in known})
+
+    return wrapper
+
+
 def wrap_scans(mixer):
     """Wraps the scans that a mixer's code calls. Returns whether there are any."""
     code = inspect.unwrap(type(mixer).forward).__globals__
+    _run_kernels_on_gpus_alone(code)
     for name, scan in list(code.items()):
         if (wrapped := _wrapped(name, scan)) is not None:
             code[name] = wrapped

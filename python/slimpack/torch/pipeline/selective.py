@@ -70,7 +70,7 @@ class _Choice:
         if context.is_recompute:
             return self._made[op].popleft()
         # A bias that is added in place is in what was kept, and must not be added to it again.
-        changes = op._schema.is_mutable and not self._storages_kept().isdisjoint(_storages(args[:1]))
+        changes = op._schema.is_mutable and not self._storages_kept(context).isdisjoint(_storages(args[:1]))
         if not changes and not _keeps(op._schema.name, args):
             policy = CheckpointPolicy.PREFER_RECOMPUTE
         else:
@@ -79,7 +79,9 @@ class _Choice:
         self._made[op].append(policy)
         return policy
 
-    def _storages_kept(self):
+    def _storages_kept(self, context):
+        if hasattr(context, "op_output"):  # then every kept result has been given
+            return self._kept
         wrapped = (leaf for of_op in self.results.values() for leaf in tree_leaves(of_op))
         return self._kept | _storages([leaf.val for leaf in wrapped if hasattr(leaf, "val")])
 

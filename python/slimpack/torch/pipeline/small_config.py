@@ -31,7 +31,7 @@ _MOST_NARROW = {
     "index_head_dim": 8, "rotary_dim": 4,
     "q_lora_rank": 12, "kv_lora_rank": 16, "o_lora_rank": 12, "router_hidden_size": 16,
     "attention_head_dim": 8, "dim_head": 8, "hidden_size_per_layer_input": 8,
-    # Of layers with a state; 8 heads of 8 are twice the hidden size, as their families want it.
+    # Layers with a state: 8 heads of 8 are twice the hidden size, as their families want it.
     "linear_key_head_dim": 8, "linear_value_head_dim": 12, "linear_head_dim": 8,
     "linear_num_heads": 4, "linear_num_value_heads": 4, "mamba_n_heads": 8, "mamba_num_heads": 8,
     "mamba_d_head": 8, "mamba_head_dim": 8, "mamba_d_ssm": 64, "mamba_n_groups": 2,

@@ -7,6 +7,7 @@ import torch
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.comparison import Fp64Casts
 from slimpack.torch.pipeline.refusals import reason_of
+from slimpack.torch.pipeline.scans import run_kernels_on_gpus_alone
 from slimpack.torch.pipeline.small_config import WIDTHS, small_config
 
 MOST_PARAMETERS = 1 << 24
@@ -17,6 +18,7 @@ def small_model(family, config, seed):
 
     Raises InvalidInput where neither a smaller configuration nor config itself makes one.
     """
+    run_kernels_on_gpus_alone(family)
     reason = ""
     for make in [lambda widths=widths: small_config(config, widths) for widths in WIDTHS] + [
             lambda: copy.deepcopy(config)]:

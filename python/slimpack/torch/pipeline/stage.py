@@ -29,6 +29,7 @@ from slimpack.torch.pipeline.observation import Observed, observe, returned_valu
 from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.packs import require_runnable
 from slimpack.torch.pipeline.refusals import (
+    require_cache_in_training,
     require_places,
     require_trainable,
     require_wide_weights,
@@ -111,6 +112,7 @@ def divide(model, place):
     require_wide_weights(model)
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers))
+    require_cache_in_training(layers)
     running = Running()
     for i, layer in enumerate(layers):
         for module in layer.modules():
@@ -200,6 +202,7 @@ class Stage(nn.Module):
         self.place, self.width = division.place, division.width
         self.decoder, layers = find_layers(model)
         self._cache = SliceCache(division.running)
+        self._own_layers = [layers[i] for i in self.place.layers]
         self._injected_1TD = None
         self._output_type = None
         _own_config(model)
@@ -269,8 +272,7 @@ class Stage(nn.Module):
 
     def own_layers(self):
         """The stage's layers, in order."""
-        _, layers = find_layers(self.model)
-        return [layers[i] for i in self.place.layers]
+        return self._own_layers
 
     @property
     def device(self):
@@ -285,6 +287,7 @@ class Stage(nn.Module):
         """Runs the stage's layers on a pack's rows: token ids [T] on the first stage, else hidden
         states [T, D]. Returns those after the layers, on the last stage after the final norm, [T,
         D]; None where the work stopped before."""
+        require_cache_in_training(self._own_layers)
         inputs = {"input_ids": rows[None]}
         if not self.place.is_first:
             # Its values do not matter; some families scale them in place.

@@ -69,7 +69,8 @@ class States:
         _keep(self._gradients, place, wide, self._memory(place))
 
     def take_gradient(self, place, device):
-        """What leave_gradient kept; None where the later slice's rows do not depend on the state."""
+        """Returns what leave_gradient kept; None where the later slice's rows do not depend on the
+        state."""
         if place not in self._gradients:
             return None
         memory = self._memory(place)
