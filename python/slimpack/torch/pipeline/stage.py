@@ -32,6 +32,7 @@ from slimpack.torch.pipeline.refusals import (
     require_places,
     require_trainable,
     require_wide_weights,
+    stage_begins,
 )
 from slimpack.torch.pipeline.rotary import by_document
 from slimpack.torch.pipeline.selective import Selective
@@ -110,15 +111,14 @@ def divide(model, place):
     require_places(model)
     require_wide_weights(model)
     decoder, layers = find_layers(model)
-    _require_layers(place, len(layers))
+    _require_layers(place, len(layers), stage_begins(model.config.get_text_config()))
     running = Running()
     for i, layer in enumerate(layers):
         for module in layer.modules():
             module.slimpack_layer = i, running
             module.slimpack_sdpa = bool(type(model)._supports_sdpa)
-    values = returned_values(model, layers, running)
-    owned = ownership_of(model, values)
-    observed = observe(model, layers, place.layers, running, values)
+    owned = ownership_of(model, returned_values(model, layers, running))
+    observed = observe(model, layers, place.layers, running, owned.values)
     before, after = (_with_ties(names, model) for names in (owned.before, owned.after))
     keep = (before if place.is_first else set()) | (after if place.is_last else set())
     mine = {parameter for i in place.layers for parameter in layers[i].parameters()}
@@ -126,7 +126,7 @@ def divide(model, place):
     routers = routers_of(model, layers, place.layers, running)
     for i in range(len(layers)):
         if i not in place.layers:
-            layers[i] = (End if i == place.layers.stop else Skip)(layers[i], values)
+            layers[i] = (End if i == place.layers.stop else Skip)(layers[i], owned.values)
     hollow = Hollow(model, keep)
     tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
     _forget_absent_ties(model)
@@ -140,7 +140,8 @@ def _forget_absent_ties(model):
     model.all_tied_weights_keys = {name: of for name, of in ties if {name, of} <= names}
 
 
-def _require_layers(place, count):
+def _require_layers(place, count, possible):
+    """possible: the layers at which a stage may begin."""
     begins = place.layer_begin
     rising = all(a < b for a, b in zip(begins, begins[1:], strict=False))
     if len(begins) < 2 or begins[0] != 0 or begins[-1] != count or not rising:
@@ -149,6 +150,10 @@ def _require_layers(place, count):
             "a plan of this model")
     if not 0 <= place.index < place.stages:
         raise InvalidInput(f"stage {place.index} of {place.stages} does not exist; give one from 0")
+    if place.layers.start not in possible:
+        raise InvalidInput(
+            f"stage {place.index} begins at layer {place.layers.start}, which uses the keys that the "
+            f"layer before has chosen; begin it at one of the layers {possible}")
 
 
 def _require_exact(model, adapter):
