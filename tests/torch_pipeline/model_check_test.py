@@ -95,6 +95,18 @@ def mask_from_token_0(self, number, real=work.SliceWork.of_slice):
     return alone
 
 
+@pytest.mark.parametrize(("family", "settings"), [
+    # Positions are counted from the padding token on,
+    ("roberta", dict(is_decoder=True, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)),
+    ("bart", dict(dropout=0.0)),  # or by the decoder itself, in a call's rows.
+])
+def test_positions_are_places_in_documents(monkeypatch, family, settings):
+    assert check(family, **settings).exact
+    monkeypatch.setattr(stage, "by_place", lambda *_: None)
+    monkeypatch.setattr(stage, "padding_before_places", lambda _: None)
+    assert not check(family, **settings).exact
+
+
 def test_selections_are_handed_from_layer_to_layer():
     # Layers 1 and 3 take the selection of the layer before, so stages begin at 0 and 2.
     settings = dict(num_hidden_layers=4, indexer_types=["full", "shared"] * 2)
@@ -126,8 +138,6 @@ def test_an_indexer_that_forgets_the_keys_of_prefixes_is_not_exact(monkeypatch):
      r"its attention does not go through transformers' interface"),
     ("bert", dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
      r"its tokens see later ones"),
-    ("roberta", dict(is_decoder=True, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
-     r"RobertaForCausalLM counts positions from its padding token's number on"),
     ("vit", {}, r"model_type is vit, which is no causal language model"),
     ("blt", {}, r"no small model of BltForCausalLM can be made"),
 ])

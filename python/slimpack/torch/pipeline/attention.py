@@ -49,7 +49,7 @@ class MaskRule:
         return MaskRule(self.rule, dtype)
 
     def tensor(self, queries, keys, dtype):
-        """What transformers' eager attention adds to scores, [1, 1, queries, keys], converted as the
+        """Returns what transformers' eager attention adds to scores, [1, 1, queries, keys], converted as the
         model's code has asked. dtype: of the hidden states."""
         bias_QK = _additive(self.sees(queries, keys), dtype)
         return bias_QK[None, None].to(self._dtype or dtype)

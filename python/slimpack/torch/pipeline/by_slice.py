@@ -87,7 +87,7 @@ class _OfSlice:
 
 
 def _joined(outputs, rows):
-    """What the module would have returned for all rows."""
+    """Returns what the module would have returned for all rows."""
     first = outputs[0]
     if isinstance(first, (tuple, list)):
         return type(first)(_joined(list(values), rows) for values in zip(*outputs, strict=True))

@@ -54,4 +54,5 @@ def family_of(config):
     named = whole is not None and whole.__name__ in (config.architectures or ())
     if alone is None or named:
         return whole, config
-    return alone, text if alone.config_class is type(text) else config
+    is_taken_alone = type(text) is not type(config) and alone.config_class is type(text)
+    return alone, text if is_taken_alone else config

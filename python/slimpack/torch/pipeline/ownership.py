@@ -101,6 +101,13 @@ def _without_layers(model, values, failures):
             layers[i] = layer
 
 
+def forget_absent_ties(model):
+    """Loading would look for parameters that other stages have."""
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    ties = model.all_tied_weights_keys.items()
+    model.all_tied_weights_keys = {name: of for name, of in ties if {name, of} <= names}
+
+
 def call_model(model, running):
     """Logits of a few tokens, by the model's own code."""
     device = next(model.parameters()).device

@@ -51,15 +51,6 @@ def stage_begins(config):
     return [layer for layer, kind in enumerate(kinds) if kind == "full"]
 
 
-def require_places(model):
-    """Raises InvalidInput for a model whose tokens do not count from 0 where they are in the
-    document."""
-    if any(hasattr(module, "create_position_ids_from_input_ids") for module in model.modules()):
-        raise InvalidInput(
-            f"{type(model).__name__} counts positions from its padding token's number on, slices "
-            "have places in a document; train this model without a pipeline")
-
-
 def require_wide_weights(model):
     """Raises InvalidInput for a model whose weights take fewer than 16 bits, whatever its
     configuration says."""
