@@ -49,6 +49,18 @@ def test_a_whole_model_names_itself():
     assert slimpack.torch.check(config).model == "Llama4ForConditionalGeneration"
 
 
+def test_a_profile_and_a_plan_are_of_the_language_model(tmp_path):
+    model = whole_model(tmp_path / "model")
+    cost = slimpack.torch.profile(model.config, tmp_path / "cost.json", context=64, seconds=0.1)
+    parameters = sum(p.numel() for p in model.model.language_model.layers[0].parameters())
+    assert f'"parameters": {parameters}' in cost.read_text()
+    for given in (model.config, tmp_path / "model"):
+        job = slimpack.Job(given, {"pp": 2}, cost=cost, dtype="fp32")
+        plan = job.plan([40, 60, 20])
+        assert plan.layer_begin[-1] == 4
+        assert Stage.from_pretrained(tmp_path / "model", plan, 0, check=False).place.is_first
+
+
 def trained(folder, made):
     """(the whole model after plain training, stages after the same step). made: how they are made of
     the model in the folder."""
