@@ -128,7 +128,10 @@ def test_an_indexer_that_forgets_the_keys_of_prefixes_is_not_exact(monkeypatch):
 
 @pytest.mark.parametrize(("family", "settings", "reason"), [
     ("gpt2", {}, r"resid_pdrop is 0.1, must be 0: .*; set config.resid_pdrop = 0.0"),
-    ("mamba", {}, r"layer 0 of mamba is \"linear_attention\""),
+    ("minimax", {}, r"the states of minimax: its linear attention goes on from a state token by token"),
+    ("rwkv", {}, r"the states of rwkv: its states are lists of its own"),
+    ("zamba2", {}, r"zamba2 cannot be divided into stages: its layers read the token embedding"),
+    ("zaya", {}, r"zaya cannot be divided into stages: its routers get a tensor from the layer before"),
     ("deepseek_v4", {}, r"layer 0 of deepseek_v4 is \"heavily_compressed_attention\""),
     ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
      r"rope_type is \"dynamic\""),
@@ -154,7 +157,7 @@ def test_a_module_without_transformers_interfaces_is_refused():
 
 
 def report(**changes):
-    fields = dict(model="LlamaForCausalLM", by_cache=True, layers=4, stages=3, lengths=(1, 40),
+    fields = dict(model="LlamaForCausalLM", by_cache=True, with_states=0, layers=4, stages=3, lengths=(1, 40),
                   gradient_error=2.4e-15, parameter="model.layers.0.mlp.up_proj.weight",
                   loss_error=0.0, seconds=1.26)
     return Report(**fields | changes)

@@ -35,9 +35,9 @@ def refused(config):
     ("mixtral", dict(router_jitter_noise=0.1), r"router_jitter_noise is 0.1"),
     ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
      r"rope_type is \"dynamic\""),
-    ("mamba", {}, r"layer 0 of mamba is \"linear_attention\""),
-    ("prophetnet", dict(dropout=0.0, attention_dropout=0.0, activation_dropout=0.0),
-     r"cannot run on slices"),
+    ("xlstm", dict(hidden_size=64, num_heads=4, num_blocks=2), r"the states of xlstm: .* a cache of its own"),
+    ("openai-gpt", dict(attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0),
+     r"cannot run on slices: its attention does not go through transformers' interface"),
 ])
 def test_models_that_slices_cannot_train_are_refused(family, settings, reason):
     assert re.search(reason, refused(AutoConfig.for_model(family, **{**TINY, **settings})))

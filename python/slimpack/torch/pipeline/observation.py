@@ -236,5 +236,5 @@ def _reach(look):
         return Reach(look.options.get("sliding_window"), True)
     try:
         return look.mask.reach()
-    except RuntimeError:  # a rule that holds tensors of the meta device
+    except (RuntimeError, IndexError):  # a rule that holds tensors of the meta device, or of these tokens
         return Reach(None, False)

@@ -115,9 +115,9 @@ def call_model(model, running):
     parts = settings_of(model)  # past the validation of single settings
     before = [dict(settings) for settings in parts]
     for settings in parts:
-        # Families that warn of padding would look at the ids, which the meta device does not have.
-        settings.update(_attn_implementation_internal=NAME, pad_token_id=None,
-                        output_router_logits=False)
+        settings.update(_attn_implementation_internal=NAME, output_router_logits=False)
+    # Families that warn of padding would look at the ids, which the meta device does not have.
+    parts[0]["pad_token_id"] = None
     try:
         with torch.enable_grad():
             beside = inputs_beside_tokens(model, SliceCache(running), ids_1T)

@@ -343,9 +343,16 @@ class Stage(nn.Module):
         found = self._output_type(last_hidden_state=hidden_TD[None])
         self.decoder.forward = lambda *_, **__: found
         try:
-            return self.model(inputs_embeds=hidden_TD[None], use_cache=False).logits[0]
+            return self.model(**self._any_inputs(hidden_TD), use_cache=False).logits[0]
         finally:
             del self.decoder.forward
+
+    def _any_inputs(self, hidden_TD):
+        """Inputs that nothing comes of. A model of more than text would compare embeddings with those of
+        its other inputs' tokens."""
+        if is_part(self.model.config):
+            return {"input_ids": torch.zeros(1, len(hidden_TD), dtype=torch.long, device=hidden_TD.device)}
+        return {"inputs_embeds": hidden_TD[None]}
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
