@@ -7,7 +7,7 @@ import slimpack.torch
 import torch
 from own_model import GatedModel, RecomputingModel, ShiftedModel, own
 from slimpack import InvalidInput
-from slimpack.torch.pipeline import attention, cache, stage, token_rows
+from slimpack.torch.pipeline import attention, cache, stage, token_rows, work
 from slimpack.torch.pipeline.checking import EXACT, Report
 from transformers import AutoConfig
 
@@ -70,25 +70,77 @@ def test_a_runtime_whose_ropes_do_not_know_documents_is_not_exact(monkeypatch):
     assert check("phi3", **LONGROPE).gradient_error > 0.01
 
 
+@pytest.mark.parametrize(("family", "settings"), [
+    ("gptj", dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)),  # attention of its own
+    ("deepseek_v32", {}),  # an indexer chooses keys
+    ("minimax_m3_vl_text", dict(num_hidden_layers=4, layer_types=[
+        "full_attention", *["minimax_m3_sparse"] * 3])),  # one chooses blocks of them
+])
+def test_attention_that_computes_with_the_mask_is_exact(monkeypatch, family, settings):
+    assert check(family, **settings).exact
+    monkeypatch.setattr(work.SliceWork, "of_slice", mask_from_token_0)
+    assert not check(family, **settings).exact
+
+
+def mask_from_token_0(self, number, real=work.SliceWork.of_slice):
+    """The work of a slice whose mask is that of a slice at the document's begin."""
+    alone = real(self, number)
+
+    def mask_of(rule, like):
+        part, = alone.pack.slices
+        positions = torch.arange(part.end)
+        return rule.tensor(positions[:part.end - part.begin], positions, like.dtype)
+
+    alone.mask_of = mask_of
+    return alone
+
+
+@pytest.mark.parametrize(("family", "settings"), [
+    # Positions are counted from the padding token on,
+    ("roberta", dict(is_decoder=True, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)),
+    ("bart", dict(dropout=0.0)),  # or by the decoder itself, in a call's rows.
+])
+def test_positions_are_places_in_documents(monkeypatch, family, settings):
+    assert check(family, **settings).exact
+    monkeypatch.setattr(stage, "by_place", lambda *_: None)
+    monkeypatch.setattr(stage, "padding_before_places", lambda _: None)
+    assert not check(family, **settings).exact
+
+
+def test_selections_are_handed_from_layer_to_layer():
+    # Layers 1 and 3 take the selection of the layer before, so stages begin at 0 and 2.
+    settings = dict(num_hidden_layers=4, indexer_types=["full", "shared"] * 2)
+    report = check("glm_moe_dsa", **settings)
+    assert report.exact and report.stages == 2
+
+
+def test_an_indexer_that_forgets_the_keys_of_prefixes_is_not_exact(monkeypatch):
+    real = work.SliceWork.update_indexer
+
+    def forgetful(self, key_1TD, layer):
+        found = real(self, key_1TD, layer).clone()
+        found[:, :found.shape[1] - key_1TD.shape[1]] = 0
+        return found
+
+    monkeypatch.setattr(work.SliceWork, "update_indexer", forgetful)
+    assert check("deepseek_v32").gradient_error > 0.01
+
+
 @pytest.mark.parametrize(("family", "settings", "reason"), [
     ("gpt2", {}, r"resid_pdrop is 0.1, must be 0: .*; set config.resid_pdrop = 0.0"),
     ("minimax", {}, r"the states of minimax: its linear attention goes on from a state token by token"),
     ("rwkv", {}, r"the states of rwkv: its states are lists of its own"),
     ("zamba2", {}, r"zamba2 cannot be divided into stages: its layers read the token embedding"),
     ("zaya", {}, r"zaya cannot be divided into stages: its routers get a tensor from the layer before"),
-    ("deepseek_v32", {}, r"layer 0 of deepseek_v32 is \"indexed_attention\""),
+    ("deepseek_v4", {}, r"layer 0 of deepseek_v4 is \"heavily_compressed_attention\""),
     ("llama", dict(rope_parameters=dict(rope_type="dynamic", rope_theta=1e4, factor=2.0)),
      r"rope_type is \"dynamic\""),
     ("gemma3n_text", {}, r"num_kv_shared_layers is 15"),
     ("gemma4_text", {}, r"every layer of Gemma4ForCausalLM depends on model.embed_tokens.weight"),
     ("bloom", dict(hidden_dropout=0.0, attention_dropout=0.0),
      r"its attention does not go through transformers' interface"),
-    ("doge", {}, r"it computes with the attention mask"),
     ("bert", dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
      r"its tokens see later ones"),
-    ("roberta", dict(is_decoder=True, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
-     r"RobertaForCausalLM counts positions from its padding token's number on"),
-    ("gemma3", {}, r"Gemma3ForConditionalGeneration is more than a language model"),
     ("vit", {}, r"model_type is vit, which is no causal language model"),
     ("blt", {}, r"no small model of BltForCausalLM can be made"),
 ])

@@ -37,13 +37,22 @@ _FARTHEST = 1 << 40  # a position behind every window, asked about some tokens b
 
 class MaskRule:
     """A rule that says which keys a token sees: rule(batch, head, token, key token). In a model's
-    hands it is a tensor that it may slice."""
+    hands it is a tensor that it may slice and convert."""
 
-    def __init__(self, rule):
-        self.rule = rule
+    def __init__(self, rule, dtype=None):
+        self.rule, self._dtype = rule, dtype
 
     def __getitem__(self, index):
         return self
+
+    def to(self, dtype):
+        return MaskRule(self.rule, dtype)
+
+    def tensor(self, queries, keys, dtype):
+        """Returns what transformers' eager attention adds to scores, [1, 1, queries, keys], converted as the
+        model's code has asked. dtype: of the hidden states."""
+        bias_QK = _additive(self.sees(queries, keys), dtype)
+        return bias_QK[None, None].to(self._dtype or dtype)
 
     def sees(self, queries, keys):
         """Bool, [queries, keys]."""

@@ -12,13 +12,34 @@ class Running:
     offsets_T = 0  # of the work's rows: position in the document less number of the row
 
 
+class _LayerCaches:
+    """In place of a cache's list of layers: some families ask one of them by itself."""
+
+    def __init__(self, cache):
+        self._cache = cache
+
+    def __getitem__(self, layer):
+        return _LayerCache(self._cache, layer)
+
+    def __len__(self):
+        return 0
+
+
+class _LayerCache:
+    def __init__(self, cache, layer):
+        self._cache, self._layer = cache, layer
+
+    def update_index(self, key_11TD):
+        return self._cache.update_indexer(key_11TD[:, 0], self._layer)[:, None]
+
+
 class SliceCache:
     """The part of transformers' Cache that decoders use."""
 
-    is_compileable, layers, is_sliding = False, (), (False,)
+    is_compileable, is_sliding = False, (False,)
 
     def __init__(self, running):
-        self._running = running
+        self._running, self.layers = running, _LayerCaches(self)
 
     @torch.compiler.disable
     def update(self, key_states, value_states, layer_idx, *_, **__):
@@ -40,6 +61,10 @@ class SliceCache:
 
     def has_previous_state(self, *_, **__):
         return False
+
+    @torch.compiler.disable
+    def update_indexer(self, key_states, layer_idx):
+        return self._running.work.update_indexer(key_states, layer_idx)
 
     # Masks are asked about positions in a document, not about those in a cache.
     def get_seq_length(self, layer_idx=None, **__):

@@ -16,7 +16,12 @@ from slimpack.torch.pipeline.family import family_of
 from slimpack.torch.pipeline.local import LocalEngine, stages_of
 from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.random_plan import random_layer_begin, random_plan
-from slimpack.torch.pipeline.refusals import reason_of, require_trainable, require_wide_weights
+from slimpack.torch.pipeline.refusals import (
+    reason_of,
+    require_trainable,
+    require_wide_weights,
+    stage_begins,
+)
 from slimpack.torch.pipeline.small_model import scatter, small_model
 from slimpack.torch.pipeline.stage import Place, divide
 
@@ -111,7 +116,8 @@ def tried(model, adapter, seed=0):
     with_states = len(divide(copy.deepcopy(small), Place(0, (0, layers))).observed.mixers)
     lengths = [*_LENGTHS, rng.randint(4, 12), rng.randint(12, 30), *([_LONG] if with_states else [])]
     documents = _random_documents(small.config, lengths, seed)
-    layer_begin = random_layer_begin(layers, min(STAGES, layers), rng)
+    begins = stage_begins(small.config.get_text_config())
+    layer_begin = random_layer_begin(layers, min(STAGES, len(begins)), rng, begins)
     with torch.device("cpu"), torch.enable_grad(), Fp64Casts():
         expected = plain_step(small, documents)
         errors = []

@@ -8,6 +8,7 @@ import torch
 from slimpack import InvalidInput
 from slimpack.labelled import IGNORED, LabelledTokens, extras_of, labels_of, tokens_of, weights_of
 from slimpack.torch.losses.tokens import DOCUMENT
+from slimpack.torch.pipeline.places import require_no_padding
 from slimpack.torch.targets import as_weights, count_of, weighted_targets_of
 
 
@@ -35,6 +36,7 @@ class Documents:
         self.tokens, self.targets, self.weight = {}, {}, 0.0
         for sequence in map(int, sequences):
             document = _checked(plan, sequence, given, stage.model.config.get_text_config().vocab_size)
+            require_no_padding(document.tokens, stage.padding, f"documents[{sequence}]")
             self.tokens[sequence] = document.tokens.to(stage.device)
             targets = weighted_targets_of(document)
             if mean == DOCUMENT:

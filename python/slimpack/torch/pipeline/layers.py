@@ -5,6 +5,7 @@ import inspect
 from torch import nn
 
 from slimpack import InvalidInput
+from slimpack.torch.pipeline.language_model import language_modules
 from slimpack.torch.pipeline.work import Stopped
 
 
@@ -15,7 +16,7 @@ def find_layers(model):
     Raises InvalidInput where no list has one entry for each of the model's layers.
     """
     count = model.config.get_text_config().num_hidden_layers
-    for name, module in model.named_modules():
+    for name, module in language_modules(model):
         for child in module.children():
             if isinstance(child, nn.ModuleList) and len(child) == count:
                 return _innermost_decoder(model, name), child

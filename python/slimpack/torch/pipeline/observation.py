@@ -8,10 +8,13 @@ import torch
 from torch import nn
 
 from slimpack import InvalidInput
+from slimpack.export.slices import Slice
 from slimpack.torch.pipeline.attention import Attention, Reach
+from slimpack.torch.pipeline.by_slice import BySlice
 from slimpack.torch.pipeline.layers import End, Skip
-from slimpack.torch.pipeline.ownership import call_model
-from slimpack.torch.pipeline.refusals import mixes_no_tokens, reason_of
+from slimpack.torch.pipeline.ownership import TOKENS, call_model
+from slimpack.torch.pipeline.packs import Pack
+from slimpack.torch.pipeline.refusals import mixes_no_tokens, reason_of, stage_begins
 from slimpack.torch.pipeline.work import Stopped
 
 
@@ -31,24 +34,51 @@ class Observed:
 
 
 class _LookingWork:
-    """Takes the place of SliceWork and its Segment: notes what a layer asks for and computes no
-    attention."""
+    """Takes the place of SliceWork and its Segment: notes what one layer asks for and computes no
+    attention.
 
-    def __init__(self):
+    attending: modules that hand keys over. chooses: whether keys are chosen by others. by_slice: whether
+    those modules ran with a mask of numbers. finished: modules that ran to their end. error: what ended
+    the layer's run, or None.
+    """
+
+    replays = by_slice = chooses = False
+    pack = Pack((Slice(0, 0, TOKENS),))
+    error = None
+
+    def __init__(self, layer):
+        self._layer = layer
         self.updates = self.calls = 0
         self.mask, self.options = None, {}
+        self.attending, self.finished = set(), set()
         self.running, self.mixers = [], []  # modules, the innermost last; and those that have states
         self.values = None  # as Skip takes it
         self.hands_over = 0  # tensors beside the hidden states that the next layer gets
         self.segment = self
 
     def update(self, key_1HTD, value_1HTD, layer):
-        self.updates += 1
+        if layer == self._layer:
+            self.updates += 1
+            self.attending.add(self.running[-1])
         return key_1HTD, value_1HTD
 
+    def update_indexer(self, key_1TD, layer):
+        self.chooses |= layer == self._layer
+        return key_1TD
+
+    def of_slice(self, number):
+        return self
+
+    def mask_of(self, rule, like):
+        self.mask = rule
+        positions = torch.arange(TOKENS, device=like.device)
+        return rule.tensor(positions, positions, like.dtype)
+
     def attend(self, module, layer, query_1HTD, key_1HTD, value_1HTD, mask, options):
-        self.calls += 1
-        self.mask, self.options = mask, options
+        if layer == self._layer:
+            self.calls += 1
+            self.mask, self.options = mask, options
+            self.chooses |= options.get("indices") is not None  # which the layer before has chosen
         shape = (1, query_1HTD.shape[2], query_1HTD.shape[1], value_1HTD.shape[3])
         return query_1HTD.new_zeros(shape)
 
@@ -79,10 +109,11 @@ class _LookingWork:
             self.running.append(module)
 
         def ended(module, _, output):
-            self.running.pop()
+            self.finished.add(self.running.pop())
             if module is layer and isinstance(output, tuple):
                 self.values = len(output)
-                beside.extend(value for value in output[1:] if isinstance(value, torch.Tensor))
+                beside.extend(value for value in output[1:]
+                              if isinstance(value, torch.Tensor) and value.is_floating_point())
 
         def followed(_, args, kwargs):
             given = {id(value) for value in (*args, *kwargs.values())}
@@ -102,7 +133,8 @@ def observe(model, layers, own, running, values=None):
     """Returns what is Observed of the layers in the range `own`.
 
     Runs on the meta device, too, where a layer may fail after its attention (experts are chosen by
-    values, which such tensors lack). Leaves the model as it was. values: of Skip.
+    values, which such tensors lack). Modules that compute with the mask itself run slice by slice from
+    then on (by_slice.py). values: of Skip.
 
     Raises InvalidInput for layers whose attention does not go through transformers' registry, or
     that keep more than keys, values and states.
@@ -110,7 +142,7 @@ def observe(model, layers, own, running, values=None):
     looks = {i: _look(model, layers, i, running, values) for i in own}
     for i, look in looks.items():
         _require_usable(model, i, look)
-    attending = {i: look for i, look in looks.items() if look.calls}
+    attending = {i: look for i, look in looks.items() if look.calls or look.by_slice}
     by_cache = any(look.updates for look in attending.values())
     for i, look in attending.items():
         if look.updates > 1:
@@ -125,7 +157,7 @@ def observe(model, layers, own, running, values=None):
     attention = Attention(by_cache, {i: _reach(look) for i, look in attending.items()})
     last = looks[max(own)]
     gathers = last.updates if by_cache else last.calls
-    return Observed(attention, 0 if last.mixers else gathers,
+    return Observed(attention, 0 if last.mixers or last.by_slice else gathers,
                     {i: look.mixers for i, look in looks.items() if look.mixers})
 
 
@@ -147,10 +179,25 @@ def returned_values(model, layers, running):
 
 
 def _look(model, layers, own, running, values):
-    """Runs one layer."""
-    mine, look = list(layers), _LookingWork()
+    """Runs one layer, slice by slice where it does not run otherwise."""
+    look = _run(model, layers, own, running, values)
+    if look.updates and (look.chooses or not look.calls):
+        for module in look.attending:
+            if not isinstance(module.forward, BySlice):
+                module.forward = BySlice(module, running)
+        attending, look = look.attending, _run(model, layers, own, running, values)
+        look.by_slice = look.mask is not None and attending <= look.finished
+    if look.error is not None and not (look.calls or look.mixers or look.by_slice):
+        raise _unusable(model, own, reason_of(model, look.error)) from look.error
+    return look
+
+
+def _run(model, layers, own, running, values):
+    """The _LookingWork of one layer. Layers before whose choices it uses run, too."""
+    mine, look = list(layers), _LookingWork(own)
+    first = max(i for i in stage_begins(model.config.get_text_config()) if i <= own)
     for i in range(len(layers)):
-        if i != own:
+        if not first <= i <= own:
             layers[i] = (End if i == own + 1 else Skip)(mine[i], values)
     running.work = look
     try:
@@ -158,9 +205,8 @@ def _look(model, layers, own, running, values):
             call_model(model, running)
     except Stopped:
         pass
-    except Exception as error:
-        if not look.calls and not look.mixers:
-            raise _unusable(model, own, reason_of(model, error)) from error
+    except Exception as error:  # the family's own code, of any kind
+        look.error = error
     finally:
         running.work = None
         for i, layer in enumerate(mine):
@@ -169,8 +215,9 @@ def _look(model, layers, own, running, values):
 
 
 def _require_usable(model, layer, look):
-    if not (look.calls or look.mixers or mixes_no_tokens(model.config, layer)) or (
-            look.updates and not look.calls):
+    attends = look.calls or look.by_slice
+    if not (attends or look.mixers or mixes_no_tokens(model.config, layer)) or (
+            look.updates and not attends):
         raise _unusable(model, layer, "its attention does not go through transformers' interface")
     if look.sees_later_tokens():
         raise _unusable(model, layer, "its tokens see later ones")
@@ -183,9 +230,11 @@ def _unusable(model, layer, reason):
 
 
 def _reach(look):
+    if look.by_slice:  # its modules have all keys
+        return Reach(None, False)
     if look.mask is None:
         return Reach(look.options.get("sliding_window"), True)
     try:
         return look.mask.reach()
-    except RuntimeError:  # a rule that holds tensors of the meta device
+    except (RuntimeError, IndexError):  # a rule that holds tensors of the meta device, or of these tokens
         return Reach(None, False)

@@ -39,9 +39,11 @@ def random_plan(lengths, layer_begin, rng, *, replicas=1, kind="sliced", recompu
     return StepPlan.from_json(json.dumps(content), "random plan")
 
 
-def random_layer_begin(layers, stages, rng):
-    """`stages` stages of random numbers of layers."""
-    return [0, *sorted(rng.sample(range(1, layers), stages - 1)), layers]
+def random_layer_begin(layers, stages, rng, begins=None):
+    """`stages` stages of random numbers of layers. begins: where one may begin, from 0; None =
+    anywhere."""
+    begins = range(layers) if begins is None else begins
+    return [0, *sorted(rng.sample(begins[1:], stages - 1)), layers]
 
 
 def _random_packs(lengths, sequences, rng, kind):

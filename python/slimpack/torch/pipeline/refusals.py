@@ -2,7 +2,8 @@
 
 from slimpack import InvalidInput
 
-_ATTENTION_KINDS = {"full_attention", "sliding_attention", "chunked_attention"}
+_ATTENTION_KINDS = {"full_attention", "sliding_attention", "chunked_attention", "indexed_attention",
+                    "minimax_m3_sparse"}
 _STATE_KINDS = {"linear_attention", "conv", "mamba", "hybrid"}
 _TOKENWISE_KINDS = {"mlp", "moe"}  # each token by itself
 _LAYER_KINDS = _ATTENTION_KINDS | _STATE_KINDS | _TOKENWISE_KINDS
@@ -43,13 +44,11 @@ def mixes_no_tokens(config, layer):
     return bool(kinds) and kinds[layer] in _TOKENWISE_KINDS
 
 
-def require_places(model):
-    """Raises InvalidInput for a model whose tokens do not count from 0 where they are in the
-    document."""
-    if any(hasattr(module, "create_position_ids_from_input_ids") for module in model.modules()):
-        raise InvalidInput(
-            f"{type(model).__name__} counts positions from its padding token's number on, slices "
-            "have places in a document; train this model without a pipeline")
+def stage_begins(config):
+    """The layers at which a stage may begin: none that uses the keys which the layer before has
+    chosen (GLM's sparse attention). config: of the language model."""
+    kinds = getattr(config, "indexer_types", None) or ["full"] * config.num_hidden_layers
+    return [layer for layer, kind in enumerate(kinds) if kind == "full"]
 
 
 def require_cache_in_training(layers):

@@ -17,7 +17,8 @@ _INDEX = "model.safetensors.index.json"
 
 def write_shard(stage, folder, *, write=True):
     """Writes one stage's weights, named as in the family's checkpoints, with its adapter merged into
-    them. A tied weight is in the first stage's shard alone. Returns (file name, {weight: bytes}).
+    them. A tied weight is in the first stage's shard alone, and so is what a model has beside its language
+    model, as it was. Returns (file name, {weight: bytes}).
 
     Replicas that share weights out all call this, to hand over theirs; those without `write` write
     nothing and get None.
@@ -31,6 +32,8 @@ def write_shard(stage, folder, *, write=True):
         return None
     if stage.adapter is not None:
         state = merged(stage, state)
+    if stage.place.is_first:
+        state |= stage.division.rest.state()
     folder, place = Path(folder), stage.place
     folder.mkdir(parents=True, exist_ok=True)
     state = revert_weight_conversion(stage.model, state)

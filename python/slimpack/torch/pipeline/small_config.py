@@ -5,6 +5,8 @@
 3. Widths: as small as the family's own rules allow, which are found by trying (small_model.py).
 """
 
+from slimpack.torch.pipeline.language_model import is_part, with_part
+
 MIN_LAYERS = 4
 WINDOW = 6  # tokens
 # Names of the same thing in different families.
@@ -19,7 +21,7 @@ _MOST = {  # what a number is at most
     "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8, "moe_num_experts": 8,
     "zero_expert_num": 4, "n_group": 2, "num_expert_group": 2, "topk_group": 1,
     "num_experts_per_tok": 2, "num_experts_per_token": 2, "moe_topk": 2, "moe_k": 2,
-    "index_n_heads": 2,
+    "index_n_heads": 48,  # with few of them scores are 0 of many keys, which tie
     "n_shared_experts": 1, "num_shared_experts": 1, "moe_num_shared_experts": 1,
     "log_scaling_n_floor": 16, "rel_extent": 16, "index_topk_blocks": 2, "index_block_size": 4,
     "chunk_size": 16, "mamba_chunk_size": 16, "block_size": 16,
@@ -42,6 +44,7 @@ _INNER = ("intermediate_size", "ffn_dim", "ffn_hidden_size", "n_inner", "dim_ff"
           "intermediate_size_mlp")  # ends of names
 _INNER_WIDTH = 24
 _OF_WIDTH = ("_size", "_dim", "d_model", "_embd")  # ends of names of what may be the hidden size
+_FEW_HEADS = 4
 _HEADS = ("num_attention_heads", "n_heads", "swa_num_attention_heads", "encoder_attention_heads",
           "decoder_attention_heads")
 _KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "swa_num_key_value_heads")
@@ -53,7 +56,10 @@ WIDTHS = (NARROW, OWN_HEADS, OWN_WIDTHS)
 
 
 def small_config(config, widths):
-    """A configuration of the same family with fewer layers and the given kind of widths."""
+    """A configuration of the same family with fewer layers and the given kind of widths; of a model of
+    more than text only the language model is small."""
+    if is_part(config):
+        return with_part(config, small_config(config.get_text_config(), widths))
     values = config.to_dict()
     for name in ("transformers_version", "_name_or_path", "dtype", "quantization_config"):
         values.pop(name, None)
@@ -63,7 +69,9 @@ def small_config(config, widths):
     for name in _WINDOWS:
         _limit(values, {name: WINDOW})
     if widths == NARROW:
-        _limit(values, _MOST_NARROW)
+        for of in (values.get("per_layer_config") or {}).values():
+            _narrow_heads(of, values)
+        _narrow_heads(values, {})
         _narrow(values, names)
     elif widths == OWN_HEADS:
         _fewer_heads(values, names)
@@ -126,6 +134,22 @@ def _lists_layers(name, value, count):
             and list(value) == sorted(set(value)))
 
 
+def _narrow_heads(values, others):
+    """Narrows what one layer, or all, have of a head. others: what a layer has as all have."""
+    def whole(of):
+        """The width of a head of two parts that are rotated and not, in some families."""
+        return (of.get("qk_nope_head_dim") or 0) + (of.get("qk_rope_head_dim") or 0)
+
+    in_two = whole(others | values) == (others | values).get("head_dim")
+    _limit(values, _MOST_NARROW)
+    if in_two:
+        values["head_dim"] = whole({name: min(value, _MOST_NARROW.get(name, value)) for name, value
+                                    in (others | values).items()
+                                    if name in ("qk_nope_head_dim", "qk_rope_head_dim")})
+    if others:  # a layer's own
+        _limit(values, dict.fromkeys((*_HEADS, *_KEY_HEADS), _FEW_HEADS))
+
+
 def _narrow(values, names):
     """4 heads of 8, and 2 key heads where there were fewer than query heads."""
     heads = _fewer_heads(values, names, keep_width=False)
@@ -161,7 +185,7 @@ def _fewer_heads(values, names, keep_width=True):
     heads_names = {names.get(name, name) for name in _HEADS}
     key_names = {names.get(name, name) for name in _KEY_HEADS}
     before = values.get(names.get("num_attention_heads", "num_attention_heads"), 4)
-    heads = min(before, 4) if before % 2 == 0 else before
+    heads = min(before, _FEW_HEADS) if before % 2 == 0 else before
     for name in heads_names:
         _limit(values, {name: heads})
     for name in key_names:
@@ -195,3 +219,6 @@ def _fit_factors(rope, values):
     for name in ("short_factor", "long_factor"):
         if isinstance(rope.get(name), list):
             rope[name] = rope[name][:frequencies]
+    if isinstance(rope.get("mrope_section"), list):  # frequencies by time, height and width
+        share = frequencies // 3
+        rope["mrope_section"] = [frequencies - 2 * share, share, share]

@@ -6,6 +6,9 @@ import torch
 
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.comparison import Fp64Casts
+from slimpack.torch.pipeline.language_model import is_part
+from slimpack.torch.pipeline.layers import find_layers
+from slimpack.torch.pipeline.ownership import Hollow, ownership_of
 from slimpack.torch.pipeline.refusals import reason_of
 from slimpack.torch.pipeline.scans import run_kernels_on_gpus_alone
 from slimpack.torch.pipeline.small_config import WIDTHS, small_config
@@ -41,16 +44,32 @@ def _random_model(family, config, seed):
     for part in (config, config.get_text_config()):
         part.output_router_logits = False
     with torch.device("meta"):
-        if sum(p.numel() for p in family(copy.deepcopy(config)).parameters()) > MOST_PARAMETERS:
-            return None
+        model = family(copy.deepcopy(config))
+        rest = _without_rest(model) if is_part(config) else None
+    if sum(p.numel() for p in model.parameters()) > MOST_PARAMETERS:
+        return None
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(seed)
-        model = family(config).double().train()
+        if rest is None:
+            model = family(config)
+        else:
+            model.to_empty(device="cpu").init_weights()
+            rest.fill(torch.float64, "cpu")
+        model = model.double().train()
         _scatter(model.parameters())
     tokens_1T = torch.arange(3)[None]
     with torch.no_grad(), Fp64Casts():
         model(input_ids=tokens_1T, use_cache=False)
     return model
+
+
+def _without_rest(model):
+    """The Hollow of what is no part of a model's language model."""
+    owned = ownership_of(model)
+    _, layers = find_layers(model)
+    mine = set(layers.parameters())
+    return Hollow(model, owned.before | owned.after | {
+        name for name, parameter in model.named_parameters() if parameter in mine})
 
 
 def scatter(parameters, seed):

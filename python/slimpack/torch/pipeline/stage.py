@@ -16,6 +16,7 @@ from slimpack.torch.pipeline.adapters import adapter_of, base_of, new_adapter
 from slimpack.torch.pipeline.attention import NAME
 from slimpack.torch.pipeline.cache import Running, SliceCache
 from slimpack.torch.pipeline.experts import Routers, routers_of
+from slimpack.torch.pipeline.language_model import is_part
 from slimpack.torch.pipeline.layers import (
     End,
     Skip,
@@ -26,14 +27,16 @@ from slimpack.torch.pipeline.layers import (
 from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.mixers import ByDocument
 from slimpack.torch.pipeline.observation import Observed, observe, returned_values
-from slimpack.torch.pipeline.ownership import Hollow, ownership_of
+from slimpack.torch.pipeline.ownership import Hollow, forget_absent_ties, ownership_of
 from slimpack.torch.pipeline.packs import require_runnable
+from slimpack.torch.pipeline.places import by_place, padding_before_places
 from slimpack.torch.pipeline.refusals import (
     require_cache_in_training,
-    require_places,
     require_trainable,
     require_wide_weights,
+    stage_begins,
 )
+from slimpack.torch.pipeline.rest import Rest, rest_of
 from slimpack.torch.pipeline.rotary import by_document
 from slimpack.torch.pipeline.selective import Selective
 from slimpack.torch.pipeline.work import Stopped
@@ -78,6 +81,7 @@ class Division:
 
     tied: names of parameters that the first and the last stage both have, whose gradients add up.
     width: numbers of a token between stages.
+    rest: what the model has beside its language model.
     observed: what the stage's layers keep between slices.
     """
 
@@ -88,6 +92,7 @@ class Division:
     running: Running
     hollow: Hollow
     routers: Routers | None
+    rest: Rest
 
     @property
     def attention(self):
@@ -108,41 +113,40 @@ def divide(model, place):
     Raises InvalidInput for models that this runtime cannot train, and for impossible places.
     """
     require_trainable(model.config)
-    require_places(model)
     require_wide_weights(model)
     decoder, layers = find_layers(model)
-    _require_layers(place, len(layers))
+    _require_layers(place, len(layers), stage_begins(model.config.get_text_config()))
     require_cache_in_training(layers)
     running = Running()
     for i, layer in enumerate(layers):
         for module in layer.modules():
             module.slimpack_layer = i, running
             module.slimpack_sdpa = bool(type(model)._supports_sdpa)
-    values = returned_values(model, layers, running)
-    owned = ownership_of(model, values)
-    observed = observe(model, layers, place.layers, running, values)
+    owned = ownership_of(model, returned_values(model, layers, running))
+    observed = observe(model, layers, place.layers, running, owned.values)
     before, after = (_with_ties(names, model) for names in (owned.before, owned.after))
     keep = (before if place.is_first else set()) | (after if place.is_last else set())
     mine = {parameter for i in place.layers for parameter in layers[i].parameters()}
     keep |= {name for name, parameter in model.named_parameters() if parameter in mine}
     routers = routers_of(model, layers, place.layers, running)
+    inner = {parameter for layer in layers for parameter in layer.parameters()}
+    language = before | after | {
+        name for name, parameter in model.named_parameters() if parameter in inner}
+    rest = rest_of(model, language) if place.is_first else Rest({})
+    if not is_part(model.config):  # sinusoidal positions, which a family reads without a gradient
+        keep |= {name for name, parameter in model.named_parameters()
+                 if not parameter.requires_grad and name not in language}
     for i in range(len(layers)):
         if i not in place.layers:
-            layers[i] = (End if i == place.layers.stop else Skip)(layers[i], values)
+            layers[i] = (End if i == place.layers.stop else Skip)(layers[i], owned.values)
     hollow = Hollow(model, keep)
     tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
-    _forget_absent_ties(model)
-    return Division(place, tied, owned.width, observed, running, hollow, routers)
+    forget_absent_ties(model)
+    return Division(place, tied, owned.width, observed, running, hollow, routers, rest)
 
 
-def _forget_absent_ties(model):
-    """Loading would look for parameters that other stages have."""
-    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    ties = model.all_tied_weights_keys.items()
-    model.all_tied_weights_keys = {name: of for name, of in ties if {name, of} <= names}
-
-
-def _require_layers(place, count):
+def _require_layers(place, count, possible):
+    """possible: the layers at which a stage may begin."""
     begins = place.layer_begin
     rising = all(a < b for a, b in zip(begins, begins[1:], strict=False))
     if len(begins) < 2 or begins[0] != 0 or begins[-1] != count or not rising:
@@ -151,6 +155,10 @@ def _require_layers(place, count):
             "a plan of this model")
     if not 0 <= place.index < place.stages:
         raise InvalidInput(f"stage {place.index} of {place.stages} does not exist; give one from 0")
+    if place.layers.start not in possible:
+        raise InvalidInput(
+            f"stage {place.index} begins at layer {place.layers.start}, which uses the keys that the "
+            f"layer before has chosen; begin it at one of the layers {possible}")
 
 
 def _require_exact(model, adapter):
@@ -192,6 +200,7 @@ class Stage(nn.Module):
     """Made by Stage.from_model or Stage.from_pretrained.
 
     model: the family's own model. Only the parameters of this stage are left in it.
+    padding: the token that documents must not have, or None (places.py).
     adapter: the Adapter of the whole model, of which this stage trains a share; None = the model's own
         weights train.
     """
@@ -211,6 +220,9 @@ class Stage(nn.Module):
         align(model)
         self._embedding_width = _embedding_width(model, self.width)
         by_document(self.decoder, division.running)
+        by_place(self.decoder, division.running)
+        self.padding = padding_before_places(model)
+        self._first_place = 0 if self.padding is None else self.padding + 1
         for mixer in (mixer for of_layer in division.observed.mixers.values() for mixer in of_layer):
             mixer.forward = ByDocument(mixer, division.running, self._cache)
         for i in self.place.layers:
@@ -253,6 +265,7 @@ class Stage(nn.Module):
         if check:
             _require_exact(folder, new and new.of)
         model, division = load_divided(folder, dtype, lambda model: divide(model, place))
+        division.rest.source = folder
         if new is not None:
             new.put_into(model)
         return cls(model, division, new and new.of)
@@ -295,7 +308,8 @@ class Stage(nn.Module):
             self._injected_1TD = rows[None]
         try:
             with self.working_on(work, rows.device) as positions_T:
-                beside = inputs_beside_tokens(self.decoder, self._cache, positions_T[None])
+                places_1T = positions_T[None] + self._first_place
+                beside = inputs_beside_tokens(self.decoder, self._cache, places_1T)
                 output = self.decoder(**inputs, **beside, use_cache=True)
         except Stopped as stopped:
             return None if stopped.hidden_1TD is None else self._for_the_next(stopped.hidden_1TD[0])
@@ -332,9 +346,16 @@ class Stage(nn.Module):
         found = self._output_type(last_hidden_state=hidden_TD[None])
         self.decoder.forward = lambda *_, **__: found
         try:
-            return self.model(inputs_embeds=hidden_TD[None], use_cache=False).logits[0]
+            return self.model(**self._any_inputs(hidden_TD), use_cache=False).logits[0]
         finally:
             del self.decoder.forward
+
+    def _any_inputs(self, hidden_TD):
+        """Inputs that nothing comes of. A model of more than text would compare embeddings with those of
+        its other inputs' tokens."""
+        if is_part(self.model.config):
+            return {"input_ids": torch.zeros(1, len(hidden_TD), dtype=torch.long, device=hidden_TD.device)}
+        return {"inputs_embeds": hidden_TD[None]}
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)

@@ -2,7 +2,7 @@
 
 import torch
 
-from slimpack.torch.pipeline.packs import BACKWARD, FORWARD
+from slimpack.torch.pipeline.packs import BACKWARD, FORWARD, Pack
 from slimpack.torch.pipeline.parts import parts_of
 from slimpack.torch.pipeline.states import States
 from slimpack.torch.pipeline.token_rows import TokenRows, accumulator_dtype
@@ -79,6 +79,20 @@ class SliceWork:
         self.segment = None
         self._parts = {}  # by window
         self._calls = {}  # by layer, where attention gathers
+        self._alone = {}  # by number of a slice
+
+    def of_slice(self, number):
+        """The work of one of the pack's slices by itself."""
+        if number not in self._alone:
+            self._alone[number] = SliceWork(Pack((self.pack.slices[number],)), self.key_values,
+                                            self.attention, forward=self.forward)
+        return self._alone[number]
+
+    def mask_of(self, rule, like):
+        """The mask of a pack of one slice as a tensor, on the device and for the dtype of `like`."""
+        part, = self.pack.slices
+        positions = torch.arange(part.end, device=like.device)
+        return rule.tensor(positions[part.begin:], positions, like.dtype)
 
     def parts(self, layer):
         window = self.attention.windows[layer]
@@ -98,6 +112,13 @@ class SliceWork:
         if not self.attention.by_cache:
             return key_1HTD, value_1HTD
         return self._gather(key_1HTD, value_1HTD, layer, 0)
+
+    def update_indexer(self, key_1TD, layer):
+        """Returns what a cache returns of the keys that tokens are chosen by: those of all tokens that
+        the slices' tokens see. They have no gradient, as transformers computes them without one."""
+        if not self._shares(layer):
+            return key_1TD
+        return self.gather((layer, 0, "i"), key_1TD.detach()[:, None])[:, 0]
 
     def attend(self, module, layer, query_1HTD, key_1HTD, value_1HTD, mask, options):
         """Returns what an attention function of transformers returns: [1, T, H, D]."""

@@ -4,10 +4,8 @@ import copy
 from typing import NamedTuple
 
 import torch
-from transformers import AutoModelForCausalLM
-
 from slimpack import InvalidInput
-from slimpack.torch.pipeline.family import config_of
+from slimpack.torch.pipeline.family import config_of, family_of
 
 _REMEDY = "give the configuration of one"
 _LEAST_BYTES = 4  # of gradients and moments, which WideAdamW keeps in fp32 at least
@@ -54,9 +52,10 @@ class Blueprint:
     def unloaded(self, dtype):
         """The model without memory for its parameters. What is frozen has this dtype; what is trained
         may be wider, as PEFT has adapters in fp32 at least."""
+        family, config = family_of(self.config)
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(self.config, dtype=dtype,
-                                                     attn_implementation="eager")
+            model = family._from_config(copy.deepcopy(config), dtype=dtype,
+                                        attn_implementation="eager")
         for name, adapter in self.adapters.items():
             _inject(adapter, model, name)
         for name, parameter in model.named_parameters():
