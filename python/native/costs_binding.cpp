@@ -22,7 +22,8 @@ namespace {
 /// Tokens, prefix, number of slices, and what was measured; or the first and the last.
 using Point = std::vector<double>;
 
-std::pair<std::string, double> fit_packs(const std::vector<Point>& points, std::int64_t window) {
+std::pair<std::string, double> fit_packs(const std::vector<Point>& points, std::int64_t window,
+                                         bool attends) {
   std::vector<LayerMeasurement> measurements;
   for (const Point& p : points) {
     if (p.size() != 4 || p[0] < 1 || p[1] < 0 || p[2] < 1 || !(p[3] > 0))
@@ -33,7 +34,8 @@ std::pair<std::string, double> fit_packs(const std::vector<Point>& points, std::
                             Nanos(std::max<std::int64_t>(1, whole(p[3])))});
   }
   if (measurements.empty()) invalid_input("a fit needs measurements; give at least one");
-  const LayerFit fit = fit_layer_cost(measurements, {.window = Tokens(window)});
+  const LayerFit fit =
+      fit_layer_cost(measurements, {.prefix = attends, .window = Tokens(attends ? window : 0)});
   return {pack_cost_to_json(fit.time).dump(), fit.errors.largest};
 }
 
@@ -53,9 +55,10 @@ std::pair<std::string, double> fit_edge(const std::vector<Point>& points) {
 }  // namespace
 
 void bind_costs(nb::module_& m) {
-  m.def("fit_packs", &fit_packs, "points"_a, "window"_a,
+  m.def("fit_packs", &fit_packs, "points"_a, "window"_a, "attends"_a = true,
         "The coefficients that fit (tokens, prefix, slices, figure) best, as JSON text, and their "
-        "largest error. A window of 0 is none.");
+        "largest error. A window of 0 is none. Where nothing attends, pairs and prefixes cost "
+        "nothing.");
   m.def("fit_edge", &fit_edge, "points"_a, "As fit_packs, of (tokens, figure).");
   m.def(
       "checked_cost",

@@ -366,7 +366,7 @@ class StepPlan:
         Chrome trace of timelines of this step; documents and begins name its sequences.
         """
 
-def fit_packs(points: Sequence[Sequence[float]], window: int) -> tuple[str, float]:
+def fit_packs(points: Sequence[Sequence[float]], window: int, attends: bool = True) -> tuple[str, float]:
     """
     The coefficients that fit (tokens, prefix, slices, figure) best, as JSON text, and their largest error. A window of 0 is none.
     """

@@ -50,7 +50,8 @@ std::vector<double> cuts_inside(const PackPlan& packs) {
 PackCost cut_short(const Costs& cost, const StageLayout& layout, PackCost forward) {
   const auto last_layer = static_cast<std::size_t>(layout.layer_begin.back() - 1);
   const std::size_t kind = cost.shape.kind_of(last_layer);
-  if (cost.autograd->layers[kind].has_state()) return forward;
+  const AutogradLayer& layer = cost.autograd->layers[kind];
+  if (layer.has_state() || layer.kv_bytes == 0) return forward;
   const PackCost skipped = (-1.0) * cost.kinds[kind].forward;
   const PackCost rest = forward + skipped;
   return {std::max(0.0, rest.per_pack),          std::max(0.0, rest.per_slice),

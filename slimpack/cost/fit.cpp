@@ -247,16 +247,16 @@ LayerFit fit_layer_cost(std::span<const LayerMeasurement> measurements, const Fi
     window_pairs.push_back(m.slices * slice.window_pairs(window));
     window_prefixes.push_back(m.slices * static_cast<double>(slice.window_prefix(window).count()));
   }
-  std::vector<std::vector<double>> features{packs, slices, tokens, pairs, prefixes};
+  std::vector<std::vector<double>> features{packs, slices, tokens};
+  if (terms.prefix) features.insert(features.end(), {pairs, prefixes});
   if (window > Tokens(0)) features.insert(features.end(), {window_pairs, window_prefixes});
   if (terms.missing_rows) features.push_back(missing_rows);
   const std::vector<double> x = fitted(std::move(features), times, units);
-  PackCost time{.per_pack = x[0],
-                .per_slice = x[1],
-                .per_token = x[2],
-                .per_pair = x[3],
-                .per_prefix_token = x[4],
-                .window = window};
+  PackCost time{.per_pack = x[0], .per_slice = x[1], .per_token = x[2], .window = window};
+  if (terms.prefix) {
+    time.per_pair = x[3];
+    time.per_prefix_token = x[4];
+  }
   if (window > Tokens(0)) {
     time.per_window_pair = x[5];
     time.per_window_prefix = x[6];

@@ -47,15 +47,16 @@ struct LayerFit {
   FitErrors errors;
 };
 
-/// The terms of a layer's cost that are fitted besides the usual ones.
+/// The terms of a layer's cost that are fitted.
 struct FittedTerms {
+  bool prefix = true;         ///< pairs and prefixes: false for layers without attention
   Tokens window{0};           ///< the layer's; 0 = none: no terms within a window
   bool missing_rows = false;  ///< PackCost::per_missing_row
 };
 
 /// Least Σ (fitted − measured)² ÷ measured. So a MicroPack counts by its time, as it does in a
 /// step, and a long one still does not drown all others. REQUIRES: at least one measurement, all
-/// times positive.
+/// times positive, and no window without pairs.
 [[nodiscard]] LayerFit fit_layer_cost(std::span<const LayerMeasurement> measurements,
                                       const FittedTerms& terms = {});
 

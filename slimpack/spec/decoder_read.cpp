@@ -213,11 +213,7 @@ PlannableModel planned_model_of(const json& config, const std::string& origin) {
 
 /// The language model of a model that is more than one, if its family is planned; else null.
 json text_part(const json& config, const JsonFields& fields) {
-  if (!is_planned_family(type_of_text(fields))) return nullptr;
-  json text = config.at("text_config");
-  if (fields.has("tie_word_embeddings") && !text.contains("tie_word_embeddings"))
-    text["tie_word_embeddings"] = config.at("tie_word_embeddings");
-  return text;
+  return is_planned_family(type_of_text(fields)) ? config.at("text_config") : json();
 }
 
 }  // namespace

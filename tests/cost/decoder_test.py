@@ -18,7 +18,7 @@ PROGRAM = BUILD / "tests" / "cost" / "decoder_program"
 MODELS = sorted((ROOT / "models").glob("*.json"))
 
 SIZES = dict(hidden_size=64, intermediate_size=48, num_hidden_layers=5, num_attention_heads=4,
-             num_key_value_heads=2, vocab_size=97, max_position_embeddings=512)
+             num_key_value_heads=2, vocab_size=97, max_position_embeddings=512, pad_token_id=0)
 SMALL = {
     "gemma": dict(model_type="gemma"),
     "gemma-head-dim": dict(model_type="gemma", head_dim=24, tie_word_embeddings=False),
@@ -27,8 +27,8 @@ SMALL = {
     "gemma3": dict(model_type="gemma3_text", head_dim=16, sliding_window=32),
     "gemma3-pattern": dict(model_type="gemma3_text", sliding_window_pattern=2, sliding_window=32,
                            attention_bias=True),
-    "phi3": dict(model_type="phi3", pad_token_id=0),
-    "phi3-window": dict(model_type="phi3", sliding_window=100, pad_token_id=0),
+    "phi3": dict(model_type="phi3"),
+    "phi3-window": dict(model_type="phi3", sliding_window=100),
     "mistral-window": dict(model_type="mistral", sliding_window=128),
     "qwen2-window": dict(model_type="qwen2", use_sliding_window=True, sliding_window=50,
                          max_window_layers=3),
@@ -85,8 +85,8 @@ STATES = {
                                   decoder_sparse_step=2, attention_bias=True, **DELTA, **SHARED),
     "qwen3.5": dict(model_type="qwen3_5_text", head_dim=16, full_attention_interval=2, **DELTA),
     "qwen3.5-moe": dict(model_type="qwen3_5_moe_text", head_dim=16, **LINEAR, **DELTA, **SHARED),
-    "qwen3.5-nested": dict(model_type="qwen3_5", tie_word_embeddings=True, text_config=dict(
-        SIZES, model_type="qwen3_5_text", head_dim=16, **DELTA)),
+    "qwen3.5-nested": dict(model_type="qwen3_5", text_config=dict(
+        SIZES, model_type="qwen3_5_text", head_dim=16, tie_word_embeddings=True, **DELTA)),
     "kimi-linear": dict(model_type="kimi_linear", linear_head_dim=8, linear_num_heads=4,
                         **CHOSEN, **LATENT),
     "kimi-linear-published": dict(model_type="kimi_linear", **CHOSEN, **LATENT,

@@ -1,7 +1,9 @@
 // Layers that hand on a state: what they cost from hardware figures, and what is kept of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "slimpack/cost/cost_model.h"
 #include "tests/cost/round_model.h"
@@ -147,25 +149,41 @@ TEST(StateCosts, CountProductsWithStatesInAStepsFlops) {
   EXPECT_DOUBLE_EQ((model_flops(cost, lengths) - model_flops(none, lengths)).count(), states);
 }
 
-TEST(BalancedStages, OfLayersThatDifferAreEquallyHeavyAtTheseLengths) {
+/// Whether so many stages of at most this work hold the layers: each takes as many as it can.
+bool fits(const std::vector<double>& work, const std::vector<double>& edges, double most) {
+  std::size_t next = 0;
+  for (std::size_t s = 0; s < edges.size(); ++s) {
+    const std::size_t begin = next, others = edges.size() - s - 1;
+    double sum = edges[s];
+    while (next + others < work.size() && sum + work[next] <= most) sum += work[next++];
+    if (next == begin) return false;
+  }
+  return next == work.size();
+}
+
+TEST(BalancedStages, OfLayersThatDifferAreAsLightAsTheyCanBeAtTheseLengths) {
   const Costs cost = hardware_costs("qwen3.5-35b-a3b.json");
+  std::vector<StageLayout> layouts;
   for (const Tokens length : {Tokens(2048), Tokens(131072)}) {
     const SequenceLengths lengths(8, length);
-    const StageLayout layout = balanced_layout(cost, lengths, 8);
+    const StageLayout layout = layouts.emplace_back(balanced_layout(cost, lengths, 8));
     const Slice whole{SequenceId(), Tokens(0), length};
-    double least = 1e30, most = 0;
-    for (std::size_t s = 1; s + 1 < 8; ++s) {  // without the embedding's and the head's
-      double work = 0;
-      for (std::int32_t l = layout.layer_begin[s]; l < layout.layer_begin[s + 1]; ++l) {
-        const LayerCosts& layer = cost.kinds[cost.shape.kind_of(static_cast<std::size_t>(l))];
-        work += layer.forward(whole) + layer.backward(whole);
-      }
-      least = std::min(least, work);
-      most = std::max(most, work);
-    }
-    const LayerCosts& attention = cost.kinds[1];
-    EXPECT_LE(most - least, attention.forward(whole) + attention.backward(whole));
+    const auto tokens = static_cast<double>(8 * length.count());
+    std::vector<double> work, edges(8, 0.0);
+    for (const std::uint8_t kind : cost.shape.kind_of_layer)
+      work.push_back(8 * (cost.kinds[kind].forward(whole) + cost.kinds[kind].backward(whole)));
+    edges.front() =
+        tokens * (cost.ends.embedding_forward.per_token + cost.ends.embedding_backward.per_token);
+    edges.back() = tokens * cost.ends.head().per_token;
+    double heaviest = 0;
+    for (std::size_t s = 0; s < 8; ++s)
+      heaviest =
+          std::max(heaviest, std::accumulate(work.begin() + layout.layer_begin[s],
+                                             work.begin() + layout.layer_begin[s + 1], edges[s]));
+    EXPECT_TRUE(fits(work, edges, 1.0001 * heaviest));
+    EXPECT_FALSE(fits(work, edges, 0.9999 * heaviest));
   }
+  EXPECT_NE(layouts[0], layouts[1]);  // attention weighs more in long documents
 }
 
 }  // namespace

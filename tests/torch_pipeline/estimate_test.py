@@ -11,6 +11,7 @@ from slimpack import InvalidInput
 from slimpack.torch.profiling import estimate
 from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.clock import Clock
+from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.estimate import _at
 from slimpack.torch.profiling.live_bytes import CountedBytes
 from slimpack.torch.profiling.lone_layer import LoneLayer, Point
@@ -31,6 +32,7 @@ def fixture_made(tmp_path_factory):
 def test_no_micropack_has_more_bytes_than_the_file_says(made, point):
     file, config = made
     layer = json.loads(file.read_text())["autograd"]["layers"][0]
+    kind = counted(Blueprint.of(config)).kinds[0]
     lone = LoneLayer(Blueprint.of(config), 1, torch.bfloat16, CPU, Clock(CPU))
     with CountedBytes() as meter:
         found = lone.bytes(point, meter)
@@ -42,7 +44,7 @@ def test_no_micropack_has_more_bytes_than_the_file_says(made, point):
         said = sum(_at(layer[name][form], point, 0) for form in ("bytes", "backward_peak"))
         assert 0.95 * (own + peak) <= said
     assert 0.95 * found.forward_peak <= _at(layer["forward_peak"], point, 0)
-    assert layer["kv_bytes"] == lone.key_value_bytes(0)
+    assert layer["kv_bytes"] == lone.kept(kind).key_values
 
 
 def test_times_are_those_of_the_machine(made):

@@ -149,8 +149,42 @@ def lone(config, layer=0):
     (DEEPSEEK, 0, 8 + 4)],  # the latent, and the part of keys that heads share
     ids=["llama", "gemma2 window", "gemma2", "deepseek_v3"])
 def test_keys_and_values_have_the_bytes_that_the_cache_is_given(config, layer, elements):
-    window = counted(Blueprint.of(config)).kinds[layer].window
-    assert lone(config, layer).key_value_bytes(window) == 4 * elements
+    kind = counted(Blueprint.of(config)).kinds[layer]
+    assert lone(config, layer).kept(kind) == (4 * elements, 0, 0)
+
+
+# Two heads of keys and four of values: 4 · 4 · 6 of states, 4 inputs of 2 · 2 · 4 + 4 · 6 channels.
+DELTA = dict(linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=4,
+             linear_value_head_dim=6)
+QWEN = config_of("qwen3_5_text", head_dim=4, **DELTA)
+SCAN = dict(mamba_n_heads=4, mamba_d_head=8, mamba_n_groups=1, mamba_d_state=6)
+
+
+@pytest.mark.parametrize(("config", "kinds"), [
+    (QWEN, [(0, 4 * 4 * 6 + 4 * 40), (2 * 2 * 4, 0)]),
+    # 4 heads of 8 channels, and 4 inputs of these, B and C.
+    (config_of("bamba", attn_layer_indices=[1], **SCAN), [(0, 32 * 6 + 4 * 44), (2 * 2 * 4, 0)]),
+    # Attention beside it.
+    (config_of("falcon_h1", mamba_d_ssm=32, **SCAN), [(2 * 2 * 4, 32 * 6 + 4 * 44)]),
+    # 3 inputs, no recurrent state.
+    (config_of("lfm2", layer_types=["conv", "full_attention"] * 2), [(0, 3 * 16), (2 * 2 * 4, 0)])],
+    ids=["qwen3.5", "bamba", "falcon-h1", "lfm2"])
+def test_states_have_the_bytes_that_are_kept_at_a_cut(config, kinds):
+    known = counted(Blueprint.of(config)).kinds
+    assert [kind.attends for kind in known] == [keys > 0 for keys, _ in kinds]
+    for kind, (keys, states) in zip(known, kinds, strict=True):
+        assert lone(config, kind.layer).kept(kind) == (4 * keys, 4 * states, 4 * states)
+
+
+def test_layers_without_attention_cost_the_same_behind_any_prefix(tmp_path):
+    file = profile(QWEN, tmp_path / "cost.json", context=256, seconds=1)
+    cost = json.loads(file.read_text())
+    delta, attention = cost["autograd"]["layers"]
+    forms = [cost["forward"], cost["backward"], delta["forward_peak"],
+             *delta["nothing"].values(), *delta["elementwise"].values()]
+    assert all(form["per_pair"] == form["per_prefix_token"] == 0 for form in forms)
+    assert delta["state"] == {"bytes": 4 * 256, "gradient_bytes": 4 * 256, "products": 0}
+    assert "state" not in attention
 
 
 def test_a_storage_counts_once_from_its_making_to_its_end():

@@ -20,8 +20,9 @@ class LayerKind:
     """Layers that cost the same.
 
     layer: the first of them. window: the most tokens that a token sees; 0 = all before it.
-    weights: elements of the matrices that a token is multiplied with. trained, trained_weights: of
-    both what is not frozen.
+    attends, has_state: whether tokens see others' keys, and whether they get a state from the ones
+    before. weights: elements of the matrices that a token is multiplied with. trained,
+    trained_weights: of both what is not frozen.
     """
 
     layer: int
@@ -30,6 +31,8 @@ class LayerKind:
     weights: int
     trained: int
     trained_weights: int
+    attends: bool = True
+    has_state: bool = False
 
 
 class Edges(NamedTuple):
@@ -73,16 +76,19 @@ def counted(blueprint):
     edges, trained = _edges(model, owned)
     _, layers = find_layers(model)
     layers = list(layers)
-    windows = divide(model, Place(0, (0, len(layers)))).attention.windows
+    observed = divide(model, Place(0, (0, len(layers)))).observed
+    windows = observed.attention.windows
     kinds, kind_of_layer, known = [], [], {}
     for number, layer in enumerate(layers):
-        window = windows[number] or 0
+        window = windows.get(number) or 0
         if window >= getattr(config.get_text_config(), "max_position_embeddings", window + 1):
             window = 0
         signature = _signature(layer), window
         if signature not in known:
             known[signature] = len(kinds)
-            kinds.append(_kind_of(layer, number, window, config.get_text_config()))
+            kinds.append(dataclasses.replace(
+                _kind_of(layer, number, window, config.get_text_config()),
+                attends=number in windows, has_state=number in observed.mixers))
         kind_of_layer.append(known[signature])
     _require_one_window(kinds)
     model_counts = CountedModel(tuple(kinds), tuple(kind_of_layer), edges, trained)

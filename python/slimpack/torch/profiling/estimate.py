@@ -56,10 +56,13 @@ def estimate(model, file, hardware, *, dtype=torch.bfloat16, context=131072):
             f"{config.model_type} has {len(known.kinds)} kinds of layers, of which {len(kinds)} are "
             "known without running them; measure it with slimpack.torch.profile")
     layers, points = [], far_points(context)
-    for kind, of_kind in zip(known.kinds, kinds, strict=True):
+    own = times["autograd"]["layers"] if "autograd" in times else [None] * len(kinds)
+    for kind, of_kind, of_own in zip(known.kinds, kinds, own, strict=True):
         lone = LoneLayer(blueprint, kind.layer, dtype, _NOTHING, Clock(torch.device("cpu")))
-        layers.append(layer_fields(lone, kind, _passes(of_kind),
-                                   counted_sizes(lone, kind, points, _no_less)))
+        passes = _passes(of_kind) if of_own is None else _own_passes(of_kind, of_own)
+        layers.append(layer_fields(lone, kind, passes, counted_sizes(lone, kind, points, _no_less)))
+        if kind.has_state:
+            layers[-1]["autograd"]["state"]["products"] = of_own["state"]["products"]
     cost = cost_file(blueprint, dtype, known, layers, (0.0, 0.0)) | {
         name: times[name] for name in _SAME if name in times}
     cost["autograd"] |= {"max_positions": positions, "stage": {"per_pack": 0.0, "per_token": 0.0},
@@ -96,6 +99,14 @@ def _passes(times):
     return {"full_forward": forward, "full_backward": _sum(forward, kept),
             "nothing_forward": forward, "nothing_backward": kept,
             "elementwise_forward": forward, "elementwise_backward": backward}
+
+
+def _own_passes(of_kind, own):
+    """The times of a layer's passes where they are of slimpack.torch.pipeline's layers already.
+    own: the layer's part of "autograd"."""
+    return {"full_forward": of_kind["forward"], "full_backward": of_kind["backward"],
+            **{f"{kept}_{passes}": own[kept][passes] for kept in ("nothing", "elementwise")
+               for passes in ("forward", "backward")}}
 
 
 def _no_less(found, kind):

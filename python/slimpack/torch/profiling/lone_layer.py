@@ -48,6 +48,15 @@ class Sizes(NamedTuple):
     elementwise_backward_peak: int
 
 
+class Kept(NamedTuple):
+    """Bytes that a layer keeps of a sequence: of a token's keys and values, as it hands them to its
+    cache; of its states at a cut; of these states' gradients."""
+
+    key_values: float
+    states: float
+    state_gradients: float
+
+
 class _Middle(Place):
     """Neither embedding nor head."""
 
@@ -117,13 +126,31 @@ class LoneLayer:
         finally:
             layers[self._layer] = mine
 
-    def key_value_bytes(self, window):
-        """The bytes of a token's keys and values, as the layer hands them to its cache."""
+    def kept(self, kind):
+        """The Kept of the layer between slices. kind: its LayerKind."""
         tokens = 4
-        step, _, _ = self._prepared(Point(1, tokens, 1), FULL)
-        seen = min(tokens, window - 1) if window else tokens
-        inputs = tokens * self.stage.width * self._dtype.itemsize
-        return (step.memories.device.meter.now - inputs) / seen if seen else 0.0
+        held, gradients = self._kept_after(tokens)
+        seen = min(tokens, kind.window - 1) if kind.window else tokens
+        if not kind.has_state:
+            return Kept(held / seen if seen and kind.attends else 0.0, 0.0, 0.0)
+        if not kind.attends:
+            return Kept(0.0, held, gradients)
+        # States are as large after twice the tokens.
+        more, more_gradients = self._kept_after(2 * tokens)
+        further = (min(2 * tokens, kind.window - 1) if kind.window else 2 * tokens) - seen
+        of_token, of_sum = ((after - before) / max(1, further) for before, after in
+                            [(held, more), (gradients, more_gradients)])
+        return Kept(of_token, held - of_token * seen, gradients - of_sum * seen)
+
+    def _kept_after(self, tokens):
+        """Bytes beside its input that a sequence's first tokens leave for a slice behind them, and
+        those of gradients that this slice leaves."""
+        step, number, rows_TD = self._prepared(Point(1, tokens, 1), FULL)
+        meter, inputs = step.memories.device.meter, tokens * self.stage.width * self._dtype.itemsize
+        held = meter.now - inputs
+        hidden_TD = step.forward(number, rows_TD)
+        step.backward(0, torch.randn_like(hidden_TD))
+        return held, meter.now - inputs
 
     def optimizer_time(self, **options):
         """Nanoseconds of AdamW by trained parameter; where the layer is frozen, as if it was not.

@@ -136,7 +136,7 @@ def _measured_layer(lone, kind, stage, context, seconds):
             beside = stage["per_pack"] + stage["per_token"] * point.tokens * point.slices
             own = taken if name in without_stage else max(taken - beside, _LEAST * taken)
             rows.append((*point, own))
-        text, error = _planner.fit_packs(rows, kind.window)
+        text, error = _planner.fit_packs(rows, kind.window, kind.attends)
         times[name] = json.loads(text)
         errors.append(error)
     sizes = counted_sizes(lone, kind, long_points(min(context, _LONGEST_COUNTED)))
@@ -146,7 +146,7 @@ def _measured_layer(lone, kind, stage, context, seconds):
 def fitted_bytes(found, kind):
     """Fits a pack's cost to pairs (point, bytes)."""
     rows = [(*point, max(1.0, bytes_)) for point, bytes_ in found]
-    return json.loads(_planner.fit_packs(rows, kind.window)[0])
+    return json.loads(_planner.fit_packs(rows, kind.window, kind.attends)[0])
 
 
 def counted_sizes(lone, kind, points, fit=fitted_bytes):
@@ -166,9 +166,12 @@ def layer_fields(lone, kind, times, sizes):
                      "bytes": sizes[f"{name}_bytes"],
                      "backward_peak": sizes[f"{name}_backward_peak"]}
               for name in (NOTHING, ELEMENTWISE)}
+    kept = lone.kept(kind)
+    state = {"bytes": kept.states, "gradient_bytes": kept.state_gradients, "products": 0}
     return {"forward": times["full_forward"], "backward": times["full_backward"],
             "autograd": {"window": kind.window, "parameters": kind.parameters,
-                         "weights": kind.weights, "kv_bytes": lone.key_value_bytes(kind.window),
+                         "weights": kind.weights, "kv_bytes": kept.key_values,
+                         **({"state": state} if kind.has_state else {}),
                          "forward_peak": sizes["forward_peak"], **graphs}}
 
 
@@ -203,14 +206,11 @@ def cost_file(blueprint, dtype, known, layers, transfer):
     """The fields that are not measured here."""
     config = blueprint.config
     text = config.get_text_config()
-    heads = text.num_attention_heads
-    query = (getattr(text, "qk_head_dim", None) or getattr(text, "head_dim", None)
-             or text.hidden_size // heads)
-    output = getattr(text, "v_head_dim", None) or query
     latency, per_byte = (1e9 * seconds for seconds in transfer)
     parts = [{"forward": layer["forward"], "backward": layer["backward"], "elementwise": _NO_TIME,
               "weight_gradient": _NO_TIME, "merge": []} for layer in layers]
-    widths = {"query_width": heads * query, "output_width": heads * output}
+    widths = [_widths(text) if kind.attends else {"query_width": 0, "output_width": 0}
+              for kind in known.kinds]
     size, trained = dtype.itemsize, blueprint.trained_bytes(dtype)
     return {
         "format": "slimpack-cost", "version": 4 if known.is_whole else 5,
@@ -224,9 +224,19 @@ def cost_file(blueprint, dtype, known, layers, transfer):
             "hidden_size": text.hidden_size, "vocab_size": text.vocab_size,
             "parameters_before": known.edges.before, "parameters_after": known.edges.after,
             "parameters_shared": known.edges.shared, "kind_of_layer": list(known.kind_of_layer),
-            "layers": [layer["autograd"] | widths for layer in layers],
+            "layers": [layer["autograd"] | of_kind
+                       for layer, of_kind in zip(layers, widths, strict=True)],
             "state_bytes": {"weights": size, "gradients": trained.gradients,
                             "optimizer": trained.optimizer}}}
+
+
+def _widths(text):
+    """The widths of queries and of attention's output, all heads together."""
+    heads = text.num_attention_heads
+    query = (getattr(text, "qk_head_dim", None) or getattr(text, "head_dim", None)
+             or text.hidden_size // heads)
+    return {"query_width": heads * query,
+            "output_width": heads * (getattr(text, "v_head_dim", None) or query)}
 
 
 def _trained(known, weight_bytes):
