@@ -121,6 +121,22 @@ def test_stages_without_attention_or_with_an_mlp_alone_train():
     assert (attends, hand_on) == ([False, True, False, False], [True, False, False, False])
 
 
+def test_the_loss_may_be_another():
+    # The mean over documents that have a target of the mean over each one's targets.
+    model = tiny("mamba2")
+    plan, documents = states_case(4, kind="sliced", stages=2)
+    engine, (loss, _) = run_locally(model, plan, documents, loss="document")
+    long = [document for document in documents if len(document) > 1]
+    with Fp64Casts():
+        means = [model(input_ids=document[None], labels=document[None], use_cache=False).loss
+                 for document in long]
+        expected = sum(means) / len(long)
+        expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=BOUND)
+    difference, name = largest_difference(model, engine.stages)
+    assert difference <= BOUND, name
+
+
 def test_frozen_layers_leave_nothing_behind():
     model = tiny("olmo_hybrid")
     for name, parameter in model.named_parameters():
