@@ -22,16 +22,21 @@ def small_model(family, config, seed):
     Raises InvalidInput where neither a smaller configuration nor config itself makes one.
     """
     run_kernels_on_gpus_alone(family)
-    reason = ""
+    reason, refusal = "", None
     for make in [lambda widths=widths: small_config(config, widths) for widths in WIDTHS] + [
             lambda: copy.deepcopy(config)]:
         try:
             model = _random_model(family, make(), seed)
+        except InvalidInput as error:  # of no widths
+            refusal = refusal or error
+            continue
         except Exception as error:  # the family's own rules, of any kind
             reason = reason or reason_of(family, error)
             continue
         if model is not None:
             return model
+    if refusal is not None:
+        raise refusal
     raise InvalidInput(
         f"no small model of {family.__name__} can be made to check it "
         f"({reason or 'all are too large'}); give one of at most {MOST_PARAMETERS:,} parameters")
