@@ -111,12 +111,7 @@ def divide(model, place):
     require_wide_weights(model)
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers))
-    running = Running()
-    for i, layer in enumerate(layers):
-        for module in layer.modules():
-            module.slimpack_layer = i, running
-            module.slimpack_sdpa = bool(type(model)._supports_sdpa)
-    values = returned_values(model, layers, running)
+    running, values = prepare(model, layers)
     owned = ownership_of(model, values)
     observed = observe(model, layers, place.layers, running, values)
     before, after = (_with_ties(names, model) for names in (owned.before, owned.after))
@@ -131,6 +126,16 @@ def divide(model, place):
     tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
     _forget_absent_ties(model)
     return Division(place, tied, owned.width, observed, running, hollow, routers)
+
+
+def prepare(model, layers):
+    """Tells the layers' modules where they are. (Running, how many values a layer returns)."""
+    running = Running()
+    for i, layer in enumerate(layers):
+        for module in layer.modules():
+            module.slimpack_layer = i, running
+            module.slimpack_sdpa = bool(type(model)._supports_sdpa)
+    return running, returned_values(model, layers, running)
 
 
 def _forget_absent_ties(model):
