@@ -368,7 +368,7 @@ class StepPlan:
 
 def fit_packs(points: Sequence[Sequence[float]], window: int, attends: bool = True) -> tuple[str, float]:
     """
-    The coefficients that fit (tokens, prefix, slices, figure) best, as JSON text, and their largest error. A window of 0 is none.
+    The coefficients that fit (tokens, prefix, slices, figure) best, as JSON text, and their largest error. A window of 0 is none. Where nothing attends, pairs and prefixes cost nothing.
     """
 
 def fit_edge(points: Sequence[Sequence[float]]) -> tuple[str, float]:

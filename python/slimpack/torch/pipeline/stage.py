@@ -117,12 +117,8 @@ def divide(model, place):
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers), stage_begins(model.config.get_text_config()))
     require_cache_in_training(layers)
-    running = Running()
-    for i, layer in enumerate(layers):
-        for module in layer.modules():
-            module.slimpack_layer = i, running
-            module.slimpack_sdpa = bool(type(model)._supports_sdpa)
-    owned = ownership_of(model, returned_values(model, layers, running))
+    running, values = prepare(model, layers)
+    owned = ownership_of(model, values)
     observed = observe(model, layers, place.layers, running, owned.values)
     before, after = (_with_ties(names, model) for names in (owned.before, owned.after))
     keep = (before if place.is_first else set()) | (after if place.is_last else set())
@@ -143,6 +139,23 @@ def divide(model, place):
     tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
     forget_absent_ties(model)
     return Division(place, tied, owned.width, observed, running, hollow, routers, rest)
+
+
+def prepare(model, layers):
+    """Tells the layers' modules where they are. (Running, how many values a layer returns)."""
+    running = Running()
+    for i, layer in enumerate(layers):
+        for module in layer.modules():
+            module.slimpack_layer = i, running
+            module.slimpack_sdpa = bool(type(model)._supports_sdpa)
+    return running, returned_values(model, layers, running)
+
+
+def _forget_absent_ties(model):
+    """Loading would look for parameters that other stages have."""
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    ties = model.all_tied_weights_keys.items()
+    model.all_tied_weights_keys = {name: of for name, of in ties if {name, of} <= names}
 
 
 def _require_layers(place, count, possible):

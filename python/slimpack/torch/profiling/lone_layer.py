@@ -70,7 +70,14 @@ def lone_stage(blueprint, layer, dtype, device, *, last=False):
     begins = sorted({0, layer, layer + 1, count})
     place = (Place if last else _Middle)(begins.index(layer), tuple(begins))
     division = divide(model, place)
-    return Stage(initialized(model, device).train(), division)
+    _, layers = find_layers(model)
+    divided = list(layers)
+    for i in range(len(divided)):
+        layers[i] = divided[layer]  # some families' initialization looks into each
+    initialized(model, device)
+    for i, of_stage in enumerate(divided):
+        layers[i] = of_stage
+    return Stage(model.train(), division)
 
 
 class LoneLayer:
