@@ -151,13 +151,6 @@ def prepare(model, layers):
     return running, returned_values(model, layers, running)
 
 
-def _forget_absent_ties(model):
-    """Loading would look for parameters that other stages have."""
-    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
-    ties = model.all_tied_weights_keys.items()
-    model.all_tied_weights_keys = {name: of for name, of in ties if {name, of} <= names}
-
-
 def _require_layers(place, count, possible):
     """possible: the layers at which a stage may begin."""
     begins = place.layer_begin
