@@ -187,7 +187,8 @@ void Decoder::set_layers(const std::vector<LayerShape>& layers) {
 
 bool Decoder::splits_into(std::int32_t tp) const {
   return std::ranges::all_of(kinds, [&](const LayerShape& kind) {
-    return kind.num_heads % tp == 0 && kind.experts % tp == 0;
+    const bool divided = kind.num_heads % tp == 0 && kind.experts % tp == 0;
+    return divided && (tp == 1 || !kind.has_state());
   });
 }
 
