@@ -22,10 +22,11 @@ using nlohmann::json;
 constexpr std::int64_t kAnySize = INT64_MAX;  // decoder_errors() holds the bounds
 
 /// Names of other architectures that resemble ours. They are no misspellings.
-constexpr std::array<std::string_view, 15> kLookalikes{
-    "flava",     "llama4",   "llava",       "ministral",  "ministral3",
-    "mistral3",  "mistral4", "mllama",      "pixtral",    "qwen",
-    "qwen2_moe", "qwen3_5",  "qwen3_5_moe", "qwen3_next", "qwen3_vl"};
+constexpr std::array<std::string_view, 23> kLookalikes{
+    "afmoe",     "flava",      "llama4",   "llava",        "ministral", "ministral3",
+    "mistral3",  "mistral4",   "mllama",   "molmo2",       "olmo",      "olmo2",
+    "olmo3",     "pixtral",    "qwen",     "qwen2_moe",    "qwen3_5",   "qwen3_5_moe",
+    "qwen3_asr", "qwen3_next", "qwen3_vl", "qwen3_vl_moe", "voxtral"};
 
 /// Whether layers of the family hand on states: slimpack.torch.pipeline trains them.
 bool has_states(std::string_view type) {

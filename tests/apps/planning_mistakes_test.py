@@ -120,10 +120,10 @@ def test_a_misspelled_name_is_told_the_nearest(workspace, key, given, meant):
 
 def test_models_that_can_be_planned_are_listed_for_one_that_cannot(workspace, tmp_path):
     model = tmp_path / "config.json"
-    model.write_text(json.dumps({"model_type": "qwen3_next", "hidden_size": 64}))
+    model.write_text(json.dumps({"model_type": "rwkv", "hidden_size": 64}))
     for command in ("plan", "fit", "compare", "layout"):
         done = run(command, workspace.config("families"), *settings([f"model.config={model}"]))
-        assert_refused(done, 'model_type "qwen3_next" is not supported', "llama, qwen2, qwen3, mistral, mixtral, qwen3_moe, olmoe",
+        assert_refused(done, 'model_type "rwkv" is not supported', "llama, qwen2, qwen3, mistral, mixtral, qwen3_moe, olmoe",
                        "to plan", "deepseek_v3", "qwen3_moe", "gpt_oss")
 
 

@@ -61,7 +61,7 @@ for _name, _rope in ROPE_SCALINGS.items():
                         rope_theta=_rope["rope_theta"],
                         rope_scaling={k: v for k, v in _rope.items() if k != "rope_theta"})
 
-OURS = {"llama", "qwen2", "qwen3", "mistral"}
+OURS = {"llama", "qwen2", "qwen3", "mistral", "mixtral", "qwen3_moe", "olmoe"}
 TRANSFORMERS_4 = int(transformers.__version__.split(".")[0]) < 5
 if TRANSFORMERS_4:
     del CASES["llama-new-rope"]  # it ignores rope_parameters
