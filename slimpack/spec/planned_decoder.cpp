@@ -68,7 +68,7 @@ void read_qwen3_moe(const Reader& in, Layers& out) {
 void read_olmoe(const Reader& in, Layers& out) {
   read_biases(in, out);
   out.dense.qk_norm = QkNorm::kWhole;
-  in.read_experts(out, in.size("num_experts", in.size("num_local_experts", 64)),
+  in.read_experts(out, in.size({"num_experts", "num_local_experts"}, 64),
                   in.size("num_experts_per_tok", 8), out.dense.dense_width, all_layers);
   out.sparse.norm_topk_prob = in.flag("norm_topk_prob");
 }

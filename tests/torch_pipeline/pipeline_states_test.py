@@ -8,9 +8,9 @@ import os
 import random
 import sys
 
+import pipeline_worker
 import pytest
 import slimpack.torch
-import states_ranks
 import torch
 from families import WITH_STATES, config_of
 from ranks import Ranks
@@ -77,7 +77,7 @@ def fixture_ranks():
     ids=[f"{family}-pp{of['stages']}-{of['kind']}" for family, of in ON_RANKS])
 def test_gradients_on_processes_equal_plain_training(ranks, family, settings):
     settings = settings | dict(replicas=RANKS // settings["stages"])
-    losses, gradients = zip(*ranks.run(states_ranks.step, family, 3, settings), strict=True)
+    losses, gradients = zip(*ranks.run(pipeline_worker.step, family, 3, settings, states_case), strict=True)
     _, documents = states_case(3, **settings)
     model = tiny(family, 3)
     with Fp64Casts():

@@ -40,9 +40,10 @@ def arrays_of(engine):
     return {name: gradient.numpy().copy() for name, gradient in gradients.items()}
 
 
-def step(family, seed, settings):
-    """(loss, gradients by name) of a random step; settings override what the seed chooses."""
-    plan, documents = random_case(seed, **settings)
+def step(family, seed, settings, case=random_case):
+    """(loss, gradients by name) of a random step; settings override what the seed chooses. case: what makes
+    (plan, documents) of both."""
+    plan, documents = case(seed, **settings)
     engine = engine_of(family, seed, plan)
     with Fp64Casts():
         loss = engine.step(plan, documents).loss

@@ -4,8 +4,6 @@ import random
 
 import torch
 from families import config_of, model_of
-from pipeline_worker import arrays_of, close, engine_of
-from slimpack.torch.pipeline.comparison import Fp64Casts
 from slimpack.torch.pipeline.packs import stage_plan
 from slimpack.torch.pipeline.random_plan import random_layer_begin, random_plan
 
@@ -30,13 +28,3 @@ def states_case(seed, *, stages, kind, recompute="full", replicas=1):
 
 def tiny(family, seed=1, **settings):
     return model_of(config_of(family, **settings), seed)
-
-
-def step(family, seed, settings):
-    """(loss, gradients by name) of a step on a rank."""
-    plan, documents = states_case(seed, **settings)
-    engine = engine_of(family, seed, plan)
-    with Fp64Casts():
-        loss = engine.step(plan, documents).loss
-    close(engine)
-    return loss, arrays_of(engine)

@@ -7,6 +7,8 @@ rows, positions and mask of that slice and a cache that holds this document's ke
 layer runs on the whole MicroPack.
 """
 
+import contextlib
+
 import torch
 
 from slimpack.torch.pipeline.attention import MaskRule
@@ -27,28 +29,36 @@ class BySlice:
     def __call__(self, *args, **kwargs):
         work, offsets_T = self._running.work, self._running.offsets_T
         outputs, row = [], 0
-        settings = vars(getattr(self._module, "config", None) or _NoConfig())
-        before = dict(settings)
-        if _SETTING in settings:  # the family's own arithmetic
-            settings[_SETTING] = "sdpa" if self._module.slimpack_sdpa else "eager"
         try:
             for number, part in enumerate(work.pack.slices):
                 one = work.of_slice(number)
                 of = _OfSlice(one, number, row, work.pack.tokens, first_argument(args, kwargs))
                 self._running.work, self._running.offsets_T = one, part.begin
-                outputs.append(self._forward(*of.value(args), **of.value(kwargs)))
+                with _own_arithmetic(self._module):
+                    outputs.append(self._forward(*of.value(args), **of.value(kwargs)))
                 row += part.end - part.begin
         finally:
             self._running.work, self._running.offsets_T = work, offsets_T
-            settings.update(before)
         return _joined(outputs, [part.end - part.begin for part in work.pack.slices])
 
 
 _SETTING = "_attn_implementation_internal"  # behind a property that would change nested settings, too
 
 
-class _NoConfig:
-    """A module without one asks for no implementation."""
+@contextlib.contextmanager
+def _own_arithmetic(module):
+    """Within it, a module that asks its configuration for an implementation of attention finds one of
+    transformers'."""
+    settings = vars(module.config) if getattr(module, "config", None) else {}
+    if _SETTING not in settings:
+        yield
+        return
+    before = settings[_SETTING]
+    settings[_SETTING] = "sdpa" if module.slimpack_sdpa else "eager"
+    try:
+        yield
+    finally:
+        settings[_SETTING] = before
 
 
 class _BySlice(list):

@@ -52,7 +52,6 @@ class _LookingWork:
         self.mask, self.options = None, {}
         self.attending, self.finished = set(), set()
         self.running, self.mixers = [], []  # modules, the innermost last; and those that have states
-        self.values = None  # as Skip takes it
         self.hands_over = 0  # tensors beside the hidden states that the next layer gets
         self.segment = self
 
@@ -111,7 +110,6 @@ class _LookingWork:
         def ended(module, _, output):
             self.finished.add(self.running.pop())
             if module is layer and isinstance(output, tuple):
-                self.values = len(output)
                 beside.extend(value for value in output[1:]
                               if isinstance(value, torch.Tensor) and value.is_floating_point())
 
@@ -129,7 +127,7 @@ class _LookingWork:
                 hook.remove()
 
 
-def observe(model, layers, own, running, values=None):
+def observe(model, layers, own, running, values):
     """Returns what is Observed of the layers in the range `own`.
 
     Runs on the meta device, too, where a layer may fail after its attention (experts are chosen by
@@ -159,23 +157,6 @@ def observe(model, layers, own, running, values=None):
     gathers = last.updates if by_cache else last.calls
     return Observed(attention, 0 if last.mixers or last.by_slice else gathers,
                     {i: look.mixers for i, look in looks.items() if look.mixers})
-
-
-def returned_values(model, layers, running):
-    """How many values the model's layers return, as Skip takes it; None also where the first layer
-    cannot be looked at.
-
-    Raises InvalidInput where the next layer takes more of them than the hidden states.
-    """
-    try:
-        look = _look(model, layers, 0, running, None)
-    except InvalidInput:
-        return None
-    if look.hands_over:
-        raise InvalidInput(
-            f"layers of {type(model).__name__} hand {look.hands_over + 1} tensors to the next layer, "
-            "stages exchange the hidden states alone; train this model without a pipeline")
-    return look.values
 
 
 def _look(model, layers, own, running, values):
@@ -221,6 +202,10 @@ def _require_usable(model, layer, look):
         raise _unusable(model, layer, "its attention does not go through transformers' interface")
     if look.sees_later_tokens():
         raise _unusable(model, layer, "its tokens see later ones")
+    if look.hands_over:
+        raise InvalidInput(
+            f"layers of {type(model).__name__} hand {look.hands_over + 1} tensors to the next layer, "
+            "stages exchange the hidden states alone; train this model without a pipeline")
 
 
 def _unusable(model, layer, reason):

@@ -53,10 +53,9 @@ class _Next(Skip):
         return self.result(hidden)
 
 
-def ownership_of(model, values=None):
-    """The Ownership of a whole model, also of one on the meta device. Leaves the model as it was.
-
-    values: how many values a layer returns, as Skip takes it; None = that is tried.
+def ownership_of(model):
+    """The Ownership of a whole model, also of one on the meta device. Leaves the model as it was. How many
+    values a layer returns is tried.
 
     Raises InvalidInput for a model whose layers share more than one hidden state a token.
     """
@@ -65,7 +64,7 @@ def ownership_of(model, values=None):
     try:
         for p in frozen:
             p.requires_grad_(p.is_floating_point())
-        for form in _FORMS if values is None else (values,):
+        for form in _FORMS:
             cut, logits = _without_layers(model, form, failures)
             if logits is not None:
                 break
@@ -126,6 +125,12 @@ def call_model(model, running):
         for settings, values in zip(parts, before, strict=True):
             settings.clear()
             settings.update(values)
+
+
+def names_of_language(model, layers, before, after):
+    """Names of the parameters of a model's language model: those of an Ownership, and its layers'."""
+    inner = {parameter for layer in layers for parameter in layer.parameters()}
+    return before | after | {name for name, parameter in model.named_parameters() if parameter in inner}
 
 
 def _require_one_stream(model, cut, names):

@@ -148,19 +148,24 @@ class Resharded(Sharded):
         self._set_last(True)
 
     def passes(self, step, instructions):
-        agreed = self._agreed(step, instructions)
-        idle = Idle(step)
+        first = self._groups.rank_of(0)
+        mine = [Pass(i.passes, i.number, step.sweep_of(i.passes, i.number),
+                     () if i.other is None else (first + i.other,))
+                for i in instructions if i.operation == COMPUTE]
+        of_ranks = self._groups.gather_objects(mine)
+        before = iter(agreed_sweeps(of_ranks, self._stage.place.stages)[self._groups.rank])
+        idle, own = Idle(step), iter(mine)
         for i in instructions:
-            sweeps = False
+            sweep = None
             if i.operation == COMPUTE:
-                self._run_idle(idle, next(agreed))
-                sweeps = step.sweep_of(i.passes, i.number) is not None
-            if sweeps:
+                self._run_idle(idle, next(before))
+                sweep = next(own).sweep
+            if sweep is not None:
                 self._stage.unshard()
             yield i
-            if sweeps:
+            if sweep is not None:
                 self._end_pass()
-        self._run_idle(idle, next(agreed))
+        self._run_idle(idle, next(before))
 
     def gathered(self):
         return contextlib.nullcontext()
@@ -170,15 +175,6 @@ class Resharded(Sharded):
             parameter.grad = total.to(parameter.dtype)
         self._sums.clear()
         super().reduce()
-
-    def _agreed(self, step, instructions):
-        """For each pass of the instructions the idle sweeps before it, and then those after the last."""
-        first = self._groups.rank_of(0)
-        mine = [Pass(i.passes, i.number, step.sweep_of(i.passes, i.number),
-                     () if i.other is None else (first + i.other,))
-                for i in instructions if i.operation == COMPUTE]
-        of_ranks = self._groups.gather_objects(mine)
-        return iter(agreed_sweeps(of_ranks, self._stage.place.stages)[self._groups.rank])
 
     def _run_idle(self, idle, sweeps):
         for sweep in sweeps:

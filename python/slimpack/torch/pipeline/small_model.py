@@ -8,7 +8,7 @@ from slimpack import InvalidInput
 from slimpack.torch.pipeline.comparison import Fp64Casts
 from slimpack.torch.pipeline.language_model import is_part
 from slimpack.torch.pipeline.layers import find_layers
-from slimpack.torch.pipeline.ownership import Hollow, ownership_of
+from slimpack.torch.pipeline.ownership import Hollow, names_of_language, ownership_of
 from slimpack.torch.pipeline.refusals import reason_of
 from slimpack.torch.pipeline.scans import run_kernels_on_gpus_alone
 from slimpack.torch.pipeline.small_config import WIDTHS, small_config
@@ -72,9 +72,7 @@ def _without_rest(model):
     """The Hollow of what is no part of a model's language model."""
     owned = ownership_of(model)
     _, layers = find_layers(model)
-    mine = set(layers.parameters())
-    return Hollow(model, owned.before | owned.after | {
-        name for name, parameter in model.named_parameters() if parameter in mine})
+    return Hollow(model, names_of_language(model, layers, owned.before, owned.after))
 
 
 def scatter(parameters, seed):

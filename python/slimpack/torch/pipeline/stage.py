@@ -26,8 +26,13 @@ from slimpack.torch.pipeline.layers import (
 )
 from slimpack.torch.pipeline.loading import load_divided
 from slimpack.torch.pipeline.mixers import ByDocument
-from slimpack.torch.pipeline.observation import Observed, observe, returned_values
-from slimpack.torch.pipeline.ownership import Hollow, forget_absent_ties, ownership_of
+from slimpack.torch.pipeline.observation import Observed, observe
+from slimpack.torch.pipeline.ownership import (
+    Hollow,
+    forget_absent_ties,
+    names_of_language,
+    ownership_of,
+)
 from slimpack.torch.pipeline.packs import require_runnable
 from slimpack.torch.pipeline.places import by_place, padding_before_places
 from slimpack.torch.pipeline.refusals import (
@@ -117,17 +122,19 @@ def divide(model, place):
     decoder, layers = find_layers(model)
     _require_layers(place, len(layers), stage_begins(model.config.get_text_config()))
     require_cache_in_training(layers)
-    running, values = prepare(model, layers)
-    owned = ownership_of(model, values)
+    running = Running()
+    for i, layer in enumerate(layers):
+        for module in layer.modules():
+            module.slimpack_layer = i, running
+            module.slimpack_sdpa = bool(type(model)._supports_sdpa)
+    owned = ownership_of(model)
     observed = observe(model, layers, place.layers, running, owned.values)
     before, after = (_with_ties(names, model) for names in (owned.before, owned.after))
     keep = (before if place.is_first else set()) | (after if place.is_last else set())
     mine = {parameter for i in place.layers for parameter in layers[i].parameters()}
     keep |= {name for name, parameter in model.named_parameters() if parameter in mine}
     routers = routers_of(model, layers, place.layers, running)
-    inner = {parameter for layer in layers for parameter in layer.parameters()}
-    language = before | after | {
-        name for name, parameter in model.named_parameters() if parameter in inner}
+    language = names_of_language(model, layers, before, after)
     rest = rest_of(model, language) if place.is_first else Rest({})
     if not is_part(model.config):  # sinusoidal positions, which a family reads without a gradient
         keep |= {name for name, parameter in model.named_parameters()
@@ -139,16 +146,6 @@ def divide(model, place):
     tied = sorted((before & after) - model.all_tied_weights_keys.keys()) if place.stages > 1 else []
     forget_absent_ties(model)
     return Division(place, tied, owned.width, observed, running, hollow, routers, rest)
-
-
-def prepare(model, layers):
-    """Tells the layers' modules where they are. (Running, how many values a layer returns)."""
-    running = Running()
-    for i, layer in enumerate(layers):
-        for module in layer.modules():
-            module.slimpack_layer = i, running
-            module.slimpack_sdpa = bool(type(model)._supports_sdpa)
-    return running, returned_values(model, layers, running)
 
 
 def _require_layers(place, count, possible):

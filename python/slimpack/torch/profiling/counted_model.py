@@ -8,7 +8,7 @@ import torch
 from slimpack import InvalidInput
 from slimpack.torch.pipeline.layers import find_layers
 from slimpack.torch.pipeline.ownership import ownership_of
-from slimpack.torch.pipeline.stage import Place, divide, prepare
+from slimpack.torch.pipeline.stage import Place, divide
 
 # Names of the same thing in different families.
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -73,7 +73,7 @@ def counted(blueprint):
     config = blueprint.config
     model = blueprint.unloaded(torch.float32)
     _, layers = find_layers(model)
-    owned = ownership_of(model, prepare(model, layers)[1])
+    owned = ownership_of(model)
     edges, trained = _edges(model, owned)
     layers = list(layers)
     observed = divide(model, Place(0, (0, len(layers)))).observed
