@@ -111,10 +111,9 @@ GroupLinks ring_links(const LinkedJob& job, double group) {
     hop = {links.nic_latency, links.nic_per_byte * std::max(1.0, senders / links.nics_per_node)};
     const double proxies = std::min(nics, own);
     // Messages follow each other: while one is dealt out, the one before crosses.
-    const Link routed = {
-        hop.latency + 2 * links.node_latency,
-        std::max(hop.per_byte / proxies, (proxies - 1) / proxies * links.node_per_byte)};
-    if (job.context.route && routed.per_byte < hop.per_byte) hop = routed;
+    if (job.context.route && proxies > 1)
+      hop = {hop.latency + 2 * links.node_latency,
+             std::max(hop.per_byte / proxies, (proxies - 1) / proxies * links.node_per_byte)};
   }
   return {(group - 1) * hop.latency, (group - 1) / group * hop.per_byte, hop.per_byte};
 }

@@ -109,6 +109,15 @@ PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind)
   return time;
 }
 
+EdgeTime weight_gradient_time(const Costs& cost, Recompute recompute, std::size_t kind) {
+  const LayerCosts& layer = cost.kinds[kind];
+  EdgeTime time = layer.weight_gradient;
+  if (recompute == Recompute::kOffload)
+    time.per_token =
+        std::clamp(cover(layer, Pass::kBackward) - row_transfer(cost, kind), 0.0, time.per_token);
+  return time;
+}
+
 double exposed_transfer(const Costs& cost, Pass pass, std::size_t kind) {
   return std::max(0.0, row_transfer(cost, kind) - cover(cost.kinds[kind], pass));
 }

@@ -15,11 +15,15 @@ namespace slimpack {
 ///    time (half of it but for kFull);
 ///  - kNothing subtracts cost.elementwise;
 ///  - kOffload adds exposed_transfer.
-/// Weight gradients take as long as before: recomputation precedes the input gradients.
 [[nodiscard]] PackCost backward_time(const Costs& cost, Recompute recompute, std::size_t kind = 0);
+/// The part of backward_time that a split backward may put off: cost.weight_gradient, because
+/// recomputation precedes the input gradients. Where the layer offloads, input gradients take at
+/// least as long as the rows that travel meanwhile.
+[[nodiscard]] EdgeTime weight_gradient_time(const Costs& cost, Recompute recompute,
+                                            std::size_t kind = 0);
 /// Nanoseconds per token that a rank waits for the rows of one offloading layer. They travel while
 /// another layer runs, and that layer's per_token time hides the transfer. Attention would hide
-/// more, and a split backward would hide less; neither is counted.
+/// more, which is not counted.
 [[nodiscard]] double exposed_transfer(const Costs& cost, Pass pass, std::size_t kind = 0);
 /// Nanoseconds per token that a rank waits in addition if its stage's last layer offloads: the part
 /// of the transfer that another layer would hide. No layer runs while forward sends these rows, nor

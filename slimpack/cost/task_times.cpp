@@ -6,6 +6,7 @@
 #include "slimpack/cost/bound_stages.h"
 #include "slimpack/cost/layer_memory.h"
 #include "slimpack/cost/parameter_counts.h"
+#include "slimpack/cost/recomputed_cost.h"
 #include "slimpack/cost/reduction.h"
 
 namespace slimpack {
@@ -87,11 +88,16 @@ double row_move_time(const Costs& cost, const StageLayout& layout, StageId stage
   return time;
 }
 
+/// The least that a pass takes: layers run while the next one's weights and the last one's
+/// gradients travel.
+Nanos travelling_time(const BoundStages& bound, StageId stage, Pass pass) {
+  return rounded(
+      shared_state_traffic(bound.cost, bound.layout, stage, bound.replication.replicas, pass));
+}
+
 std::vector<Nanos> stage_times(const BoundStages& bound, StageId stage, Pass pass,
                                const std::vector<PackSums>& packs, double speed) {
-  // Layers run while the next one's weights and the last one's gradients travel.
-  const Nanos travelling = rounded(
-      shared_state_traffic(bound.cost, bound.layout, stage, bound.replication.replicas, pass));
+  const Nanos travelling = travelling_time(bound, stage, pass);
   std::vector<Nanos> times;
   times.reserve(packs.size());
   const auto cost_of = [&](std::int32_t replicas) {
@@ -112,23 +118,34 @@ std::vector<Nanos> stage_times(const BoundStages& bound, StageId stage, Pass pas
   return times;
 }
 
-/// The weight-gradient parts of a stage's backward times. Each is capped below its whole, so that
-/// input gradients always take time even after rounding or with an invented cost model.
-std::vector<Nanos> weight_times(const Costs& cost, const StageLayout& layout, StageId stage,
+/// StageTable::weight_gradient.
+EdgeTime stage_weight_gradient(const BoundStages& bound, StageId stage) {
+  EdgeTime time;
+  for (std::size_t kind = 0; kind < bound.cost.kinds.size(); ++kind) {
+    const auto layers = bound.layers_by_recompute(stage, kind);
+    for (const Recompute recompute : all_recomputations()) {
+      const auto count = static_cast<double>(layers[static_cast<std::size_t>(recompute)]);
+      if (count == 0) continue;
+      const EdgeTime layer = weight_gradient_time(bound.cost, recompute, kind);
+      time.per_pack += count * layer.per_pack;
+      time.per_token += count * layer.per_token;
+    }
+  }
+  return time;
+}
+
+/// The weight-gradient parts of a stage's backward times. They leave input gradients the time of
+/// what travels, and some time at all, even after rounding or with an invented cost model.
+std::vector<Nanos> weight_times(const BoundStages& bound, StageId stage,
                                 const std::vector<PackSums>& packs,
                                 const std::vector<Nanos>& backward, double speed) {
-  const auto layers = kinds_of_stage(cost.shape, layout, stage);
+  const EdgeTime weights = stage_weight_gradient(bound, stage);
+  const Nanos left = std::max(Nanos(1), travelling_time(bound, stage, Pass::kBackward));
   std::vector<Nanos> times;
   times.reserve(packs.size());
   for (std::size_t p = 0; p < packs.size(); ++p) {
-    const double tokens = packs[p].rows;
-    double all = 0;
-    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-      const EdgeTime& layer = cost.kinds[kind].weight_gradient;
-      all += static_cast<double>(layers[kind]) * (layer.per_pack + layer.per_token * tokens);
-    }
-    const Nanos time = rounded(all / speed);
-    times.push_back(std::max(Nanos(0), std::min(time, backward[p] - Nanos(1))));
+    const Nanos time = rounded((weights.per_pack + weights.per_token * packs[p].rows) / speed);
+    times.push_back(std::max(Nanos(0), std::min(time, backward[p] - left)));
   }
   return times;
 }
@@ -209,8 +226,7 @@ void PackFlowStages::add_passes(TaskTimes& times, const SummedPacks& packs,
     times.backward.push_back(stage_times(*this, stage, Pass::kBackward, packs.backward, speed));
     if (!splits_backward()) continue;
     const std::vector<Nanos>& whole = times.backward.back();
-    times.weight_gradient.push_back(
-        weight_times(cost, layout, stage, packs.backward, whole, speed));
+    times.weight_gradient.push_back(weight_times(*this, stage, packs.backward, whole, speed));
     times.input_gradient.push_back(whole);
     for (std::size_t b = 0; b < whole.size(); ++b)
       times.input_gradient.back()[b] -= times.weight_gradient.back()[b];
@@ -218,14 +234,7 @@ void PackFlowStages::add_passes(TaskTimes& times, const SummedPacks& packs,
 }
 
 EdgeTime StageTable::weight_gradient(StageId stage) const {
-  const auto layers = kinds_of_stage(bound_->cost.shape, layout(), stage);
-  EdgeTime time;
-  for (std::size_t kind = 0; kind < layers.size(); ++kind) {
-    const EdgeTime& layer = bound_->cost.kinds[kind].weight_gradient;
-    time.per_pack += static_cast<double>(layers[kind]) * layer.per_pack;
-    time.per_token += static_cast<double>(layers[kind]) * layer.per_token;
-  }
-  return time;
+  return stage_weight_gradient(*bound_, stage);
 }
 
 TaskTimes StageTable::times(const PackPlan& packs, ReplicaId replica) const {
