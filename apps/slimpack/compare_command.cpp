@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/output_options.h"
 #include "apps/slimpack/run_file_options.h"
+#include "apps/slimpack/run_terms_options.h"
 #include "apps/slimpack/step_lengths.h"
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/error.h"
@@ -31,6 +33,7 @@ namespace {
 
 struct CompareArguments : RunFile {
   StepSource source;
+  RunTermsOptions terms;
   std::string json;
   std::vector<std::string> only;
 };
@@ -82,9 +85,32 @@ std::string other_layouts_text(int columns) {
       columns);
 }
 
+/// The terms of the configured run.
+std::optional<RunTerms> terms_of(const CompareArguments& arguments, const RunConfig& config,
+                                 const StepSamples& samples) {
+  return run_terms(
+      arguments.terms, config.parallel.ranks(),
+      static_cast<double>(config.train.steps) * static_cast<double>(samples.mean_tokens().count()));
+}
+
+/// Writes the figures to the file, with the bill of the run where one is asked for.
+void write_json(const std::string& file, nlohmann::json figures,
+                const std::optional<RunTerms>& terms, const std::vector<RunSpeed>& runs,
+                const KnownError& error) {
+  if (file.empty()) return;
+  if (terms) figures["run"] = bill_json(*terms, runs, error);
+  write_file(file, figures.dump(2) + "\n");
+}
+
+std::string run_text(const std::optional<RunTerms>& terms, const std::vector<RunSpeed>& runs,
+                     const Costs& cost, int columns) {
+  return terms ? "\n" + bill_text(*terms, runs, known_error(cost), columns) : "";
+}
+
 void compare_step(const CompareArguments& arguments, const Comparison& asked,
                   const StepSamples& samples) {
   const StepPlanning& planning = asked.planning;
+  const auto terms = terms_of(arguments, planning.config, samples);
   const SequenceLengths& lengths = samples.steps.front();
   const std::vector<Job> jobs = planning.jobs_to_try(lengths);
   const Job& job = jobs.front();
@@ -97,24 +123,26 @@ void compare_step(const CompareArguments& arguments, const Comparison& asked,
     progress.advance();
   }
   progress.finish();
-  if (!arguments.json.empty())
-    write_file(
-        arguments.json,
-        comparison_json(rows, samples.source, job, asked.choices, planning.cost).dump(2) + "\n");
+  const std::vector<RunSpeed> runs = run_speeds(rows, job.memory_cap);
+  write_json(arguments.json,
+             comparison_json(rows, samples.source, job, asked.choices, planning.cost), terms, runs,
+             known_error(planning.cost));
   std::FILE* const out = report_stream({arguments.json});
   const int columns = output_columns(out);
-  fmt::print(out, "{}\n{}\n{}\n\n{}{}\n",
+  fmt::print(out, "{}\n{}\n{}\n\n{}{}\n{}",
              folded(fmt::format("{}, {}: {}", counted(std::ssize(lengths), "sequence"),
                                 counted(total_tokens(lengths).count(), "token"), samples.source),
                     columns),
              folded("data: " + samples.long_documents, columns),
              folded(job_text(job, planning.cost), columns),
-             comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
+             comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns),
+             run_text(terms, runs, planning.cost, columns));
 }
 
 void compare_many_steps(const CompareArguments& arguments, Comparison asked,
                         const StepSamples& samples) {
   StepPlanning& planning = asked.planning;
+  const auto terms = terms_of(arguments, planning.config, samples);
   const ParallelConfig& parallel = planning.config.parallel;
   if (!parallel.chooses_stages && !parallel.chooses_vocabulary)
     planning.layout = planning.layout_for(samples.steps.front());
@@ -132,14 +160,16 @@ void compare_many_steps(const CompareArguments& arguments, Comparison asked,
     }
   }
   progress.finish();
-  if (!arguments.json.empty())
-    write_file(arguments.json, steps_json(rows, planning.cost).dump(2) + "\n");
+  const std::vector<RunSpeed> runs = run_speeds(rows, job.memory_cap);
+  write_json(arguments.json, steps_json(rows, planning.cost), terms, runs,
+             known_error(planning.cost));
   std::FILE* const out = report_stream({arguments.json});
   const int columns = output_columns(out);
-  fmt::print(out, "{}\n{}\n{}\n\n{}{}\n", samples.source,
+  fmt::print(out, "{}\n{}\n{}\n\n{}{}\n{}", samples.source,
              folded("data: " + samples.long_documents, columns),
              folded(job_text(job, planning.cost), columns),
-             steps_comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns));
+             steps_comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns),
+             run_text(terms, runs, planning.cost, columns));
 }
 
 void compare(const CompareArguments& arguments) {
@@ -162,7 +192,8 @@ std::string footer() {
          "user "
          "could set, as printed below the table. docs/baselines.md says how each was rebuilt.\n\n" +
          step_rule() +
-         " Of several steps it says how their times spread."
+         " Of several steps it says how their times spread. A run has train.steps steps unless "
+         "--run-tokens says otherwise."
          "\n\nExample, 4 stages and 8 replicas of 80 GB, against the two packings most in use:\n"
          "  slimpack compare run.toml --lengths lengths.txt \\\n"
          "      --set parallel.pp=4 --set parallel.dp=8 --set plan.memory_cap=80GB \\\n"
@@ -180,6 +211,7 @@ void add_compare_command(CLI::App& app) {
   command->add_option("--only", arguments->only, "Compare these planners only")
       ->type_name("A,B,…")
       ->delimiter(',');
+  add_run_terms(*command, arguments->terms);
   add_json(*command, arguments->json);
   command->footer(footer());
   command->callback([arguments] { compare(*arguments); });

@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/output_options.h"
+#include "apps/slimpack/run_terms_options.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/report/page.h"
@@ -22,6 +24,7 @@ struct ReportArguments {
   std::string out;
   std::string svg;
   std::string json;
+  RunTermsOptions terms;
 };
 
 /// Beside the plan, or in the run's folder.
@@ -32,12 +35,14 @@ std::filesystem::path page_path(const ReportArguments& arguments, const ReportSo
                          : std::filesystem::path(path).replace_extension("html");
 }
 
-void write_page(const ReportArguments& arguments, const ReportSource& source) {
+void write_page(const ReportArguments& arguments, const ReportSource& source,
+                const std::optional<RunTerms>& run) {
   const std::filesystem::path page = page_path(arguments, source);
   Progress progress(stderr, progress_style(stderr), "comparing planners", page_work());
   const nlohmann::ordered_json data = page_data(source, {.program = version_text(),
                                                          .advance = [&] { progress.advance(); },
-                                                         .tick = [&] { progress.touch(); }});
+                                                         .tick = [&] { progress.touch(); },
+                                                         .run = run});
   if (!arguments.json.empty()) write_file(arguments.json, data.dump() + "\n");
   write_file(page, page_html(data));
   if (page != "-")
@@ -58,13 +63,14 @@ void require_writable_files(const ReportArguments& arguments, const ReportSource
 
 void report(const ReportArguments& arguments) {
   const ReportSource source = read_report_source(arguments.source);
+  const std::optional<RunTerms> run = run_terms(arguments.terms, source.ranks());
   require_writable_files(arguments, source);
   if (!arguments.svg.empty()) {
     write_file(arguments.svg, step_svg(source.plan, source.limits()));
     if (arguments.svg != "-")
       fmt::print(report_stream({arguments.json, arguments.out}), "{}\n", arguments.svg);
   }
-  if (wants_page(arguments)) write_page(arguments, source);
+  if (wants_page(arguments)) write_page(arguments, source, run);
 }
 
 }  // namespace
@@ -87,13 +93,16 @@ void add_report_command(CLI::App& app) {
       ->type_name("FILE");
   command->add_option("--json", arguments->json, "Write all that the page shows to FILE as JSON")
       ->type_name("FILE");
+  add_run_terms(*command, arguments->terms);
   command->footer(
       "The page has the predicted and the measured timeline of a run's last step, memory, loss and "
       "speed, and the same documents under the planners that users run today. It is one file that "
-      "needs no network. docs/report.md explains it.\n\n"
+      "needs no network, so it can be sent. docs/report.md explains it.\n\n"
       "Example:\n"
       "  slimpack report runs/mine\n"
-      "  slimpack report plan.json --svg plan.svg");
+      "  slimpack report plan.json --svg plan.svg\n\n"
+      "Example, for whoever pays:\n"
+      "  slimpack report plan.json --run-tokens 200B --price-per-gpu-hour 2.50");
   command->callback([arguments] { report(*arguments); });
 }
 

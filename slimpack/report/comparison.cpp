@@ -261,6 +261,23 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
   return text + folded(conclusion(planners, cap), columns);
 }
 
+std::vector<RunSpeed> run_speeds(const std::vector<ComparedPlanner>& planners,
+                                 const std::optional<Bytes>& cap) {
+  std::vector<RunSpeed> runs, published;
+  for (const ComparedPlanner& planner : planners) {
+    if (!fits(planner, cap)) continue;
+    const PredictedFigures& figures = *planner.figures;
+    runs.push_back({planner.planner, figures.tokens_per_second});
+    const bool fits_published = planner.published && (!cap || planner.published_peak <= *cap);
+    if (planner.planner == packed_baseline().name && fits_published)
+      published.push_back({planner.planner + " as published", figures.tokens_per_second *
+                                                                  to_seconds(figures.makespan) /
+                                                                  to_seconds(*planner.published)});
+  }
+  runs.insert(runs.end(), published.begin(), published.end());
+  return runs;
+}
+
 nlohmann::json to_json(const ComparedPlanner& planner) {
   nlohmann::json one{{"planner", planner.planner},
                      {"planning_seconds", to_seconds(planner.planning)},

@@ -12,6 +12,7 @@
 #include "slimpack/base/units.h"
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/planner/planner.h"
+#include "slimpack/report/run_bill.h"
 
 namespace slimpack {
 
@@ -90,6 +91,11 @@ struct SpeedUp {
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                                           const std::optional<Bytes>& cap, int columns);
 
+/// The speeds of whole runs with the planners that keep the cap, in their order; last the packing
+/// that most trainers have today, as published (plan.planner = "packed"), if it keeps the cap, too.
+[[nodiscard]] std::vector<RunSpeed> run_speeds(const std::vector<ComparedPlanner>& planners,
+                                               const std::optional<Bytes>& cap);
+
 /// A planner's figures, and how a baseline was tuned. Times are nanoseconds or seconds, as the
 /// field's name says. Unknown figures are null.
 [[nodiscard]] nlohmann::json to_json(const ComparedPlanner& planner);
@@ -116,6 +122,10 @@ struct PlannerSteps {
 /// `cap`. Below, our mean against that of the fastest other planner. Both run all steps.
 [[nodiscard]] std::string steps_comparison_text(const std::vector<PlannerSteps>& planners,
                                                 const std::optional<Bytes>& cap, int columns);
+
+/// The speeds of whole runs with the planners that keep the cap in every step.
+[[nodiscard]] std::vector<RunSpeed> run_speeds(const std::vector<PlannerSteps>& planners,
+                                               const std::optional<Bytes>& cap);
 
 /// {"format": "slimpack-steps", "version": 1, "planners": [{"planner": …, "steps": […],
 /// "makespan_ns": {"mean": …, "p50": …, "p95": …, "worst": …}}], "known_error": …}. Spreads are

@@ -154,6 +154,18 @@ std::string steps_comparison_text(const std::vector<PlannerSteps>& planners,
   return table.text(columns) + folded(conclusion(planners, cap), columns);
 }
 
+std::vector<RunSpeed> run_speeds(const std::vector<PlannerSteps>& planners,
+                                 const std::optional<Bytes>& cap) {
+  std::vector<RunSpeed> runs;
+  for (const PlannerSteps& planner : planners) {
+    if (misfits(planner, cap) > 0) continue;
+    const Spread times = spread(planner, makespan);
+    runs.push_back(
+        {planner.planner, over_all(planner, tokens_per_second), times.worst / times.mean});
+  }
+  return runs;
+}
+
 nlohmann::json steps_json(const std::vector<PlannerSteps>& planners, const Costs& cost) {
   nlohmann::json all = nlohmann::json::array();
   for (const PlannerSteps& planner : planners) {

@@ -37,20 +37,15 @@ std::string model_text(const Costs& cost) {
                      describe(model_parameters(cost)));
 }
 
-std::int32_t ranks_of(const StepPlan& plan, std::int32_t tp) {
-  return plan.layout.ranks() * static_cast<std::int32_t>(plan.replicas.size()) * tp;
-}
-
-std::string ranks_text(const StepPlan& plan, std::int32_t tp) {
+std::string ranks_text(const ReportSource& source) {
+  const StepPlan& plan = source.plan.step.plan;
   return fmt::format("pp {} × dp {} × tp {} = {} ranks", plan.layout.ranks(), plan.replicas.size(),
-                     tp, ranks_of(plan, tp));
+                     source.plan.cost.tp, source.ranks());
 }
 
 /// "llama, 804 k parameters, on 2 ranks".
 std::string title_of(const ReportSource& source) {
-  const Costs& cost = source.plan.cost;
-  const std::int32_t ranks = ranks_of(source.plan.step.plan, cost.tp);
-  return fmt::format("{}, on {} rank{}", model_text(cost), ranks, ranks == 1 ? "" : "s");
+  return fmt::format("{}, on {}", model_text(source.plan.cost), counted(source.ranks(), "rank"));
 }
 
 std::string planner_of(const ReportSource& source) {
@@ -65,7 +60,7 @@ Json about(const ReportSource& source) {
     rows.push_back({what, std::move(text)});
   };
   add("model", fmt::format("{}, {} layers", model_text(cost), layers_text(plan.layout)));
-  add("ranks", ranks_text(plan, cost.tp));
+  add("ranks", ranks_text(source));
   add("number format", std::string(to_string(cost.dtype)));
   if (source.measured) {
     add("device", source.measured->device);
@@ -138,33 +133,36 @@ Json page_data(const ReportSource& source, const PageOptions& options) {
   const auto rivals = rivals_of(file, source.limits(), planner_of(source), advance, options.tick);
   const std::optional<std::size_t> best = best_rival(rivals, cap);
   const Verdict verdict = verdict_of(source, rivals);
-  return {{"format", kPageFormat},
-          {"version", kPageVersion},
-          {"name", source.name},
-          {"title", title_of(source)},
-          {"headline", verdict.headline},
-          {"figures", verdict.figures},
-          {"program", options.program},
-          {"about", about(source)},
-          {"kinds", all_kinds()},
-          {"tokens", total_tokens(file.step.plan.lengths).count()},
-          {"lower_bound_ns", file.step.lower_bound.count()},
-          {"memory_cap_bytes", cap ? Json(cap->count()) : Json(nullptr)},
-          {"ranks_per_row", file.cost.tp / predicted.tensor},
-          {"timelines", std::move(timelines)},
-          {"memory", std::move(memories)},
-          {"loads", std::move(loads)},
-          {"packs",
-           {{"plan", packs_for_page(file.step.plan)}, {"packed", packs_for_page(packed.plan)}}},
-          {"documents", documents_of(source)},
-          {"lengths", lengths_for_page(file.step.plan.lengths)},
-          {"errors", std::move(errors)},
-          {"compared", source.measured && source.measured->compared
-                           ? to_json(*source.measured->compared)
-                           : Json(nullptr)},
-          {"curve", source.curve ? curve_for_page(*source.curve, kMostSteps) : Json(nullptr)},
-          {"rivals", rivals_for_page(rivals, cap)},
-          {"best_rival", best ? Json(*best) : Json(nullptr)}};
+  return {
+      {"format", kPageFormat},
+      {"version", kPageVersion},
+      {"name", source.name},
+      {"title", title_of(source)},
+      {"headline", verdict.headline},
+      {"figures", verdict.figures},
+      {"program", options.program},
+      {"about", about(source)},
+      {"kinds", all_kinds()},
+      {"tokens", total_tokens(file.step.plan.lengths).count()},
+      {"lower_bound_ns", file.step.lower_bound.count()},
+      {"memory_cap_bytes", cap ? Json(cap->count()) : Json(nullptr)},
+      {"ranks_per_row", file.cost.tp / predicted.tensor},
+      {"timelines", std::move(timelines)},
+      {"memory", std::move(memories)},
+      {"loads", std::move(loads)},
+      {"packs",
+       {{"plan", packs_for_page(file.step.plan)}, {"packed", packs_for_page(packed.plan)}}},
+      {"documents", documents_of(source)},
+      {"lengths", lengths_for_page(file.step.plan.lengths)},
+      {"errors", std::move(errors)},
+      {"compared", source.measured && source.measured->compared
+                       ? to_json(*source.measured->compared)
+                       : Json(nullptr)},
+      {"curve", source.curve ? curve_for_page(*source.curve, kMostSteps) : Json(nullptr)},
+      {"rivals", rivals_for_page(rivals, cap)},
+      {"best_rival", best ? Json(*best) : Json(nullptr)},
+      {"run", options.run ? bill_json(*options.run, run_speeds(rivals, cap), known_error(file.cost))
+                          : Json(nullptr)}};
 }
 
 namespace {

@@ -12,6 +12,11 @@ PlanFile read_plan(const std::filesystem::path& file) {
 
 }  // namespace
 
+std::int32_t ReportSource::ranks() const {
+  const StepPlan& step = plan.step.plan;
+  return step.layout.ranks() * static_cast<std::int32_t>(step.replicas.size()) * plan.cost.tp;
+}
+
 PlanLimits ReportSource::limits() const {
   return plan.limits ? *plan.limits : limits_shown_by(plan.step);
 }

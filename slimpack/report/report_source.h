@@ -1,6 +1,7 @@
 // Report source: what a report is made of, read from a run's folder or from a plan file.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ struct ReportSource {
 
   /// The limits of the plan: those that its file states, or those that the plan shows.
   [[nodiscard]] PlanLimits limits() const;
+  /// The ranks of all replicas, tensor-parallel ones included.
+  [[nodiscard]] std::int32_t ranks() const;
 };
 
 /// Reads a run's folder or a plan file. Throws InvalidInput naming the file: it is missing,

@@ -141,7 +141,34 @@ def test_what_exceeds_the_memory_cap_is_marked_or_refused(workspace, lengths, tm
     assert "! above the memory cap of 1000 B" in done.stdout
 
 
+def test_a_run_has_a_bill(workspace, lengths, tmp_path):
+    done = compare(workspace, lengths, "--only", "slimpack,best-fit", "--json", tmp_path / "out.json",
+                   "--run-tokens", "3.6B", "--price-per-gpu-hour", "2.5", *settings(["parallel.pp=2"]))
+    ours, packed = cases(done, tmp_path / "out.json")
+    bill = json.loads((tmp_path / "out.json").read_text())["run"]
+    assert bill["tokens"] == 3.6e9 and bill["ranks"] == 2 and bill["price_per_gpu_hour"] == 2.5
+    rows = {row["name"]: row for row in bill["runs"]}
+    for planner in (ours, packed):
+        hours = 3.6e9 / planner["tokens_per_second"] / 3600
+        assert rows[planner["planner"]]["hours"] == pytest.approx(hours)
+        assert rows[planner["planner"]]["cost"] == pytest.approx(hours * 2 * 2.5)
+    published = packed["published_makespan_ns"] / packed["makespan_ns"]
+    assert (rows["best-fit as published"]["hours"] / rows["best-fit"]["hours"]
+            == pytest.approx(published))
+    assert "A run of 3.6 G tokens on 2 GPUs, each 2.50 an hour:" in done.stdout
+
+
+def test_without_its_tokens_the_bill_is_for_the_configured_steps(workspace, lengths, tmp_path):
+    done = compare(workspace, lengths, "--only", "slimpack", "--json", tmp_path / "out.json",
+                   "--price-per-gpu-hour", "1", *settings(["train.steps=7"]))
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out.json").read_text())["run"]["tokens"] == 7 * TOKENS
+
+
 @pytest.mark.parametrize("arguments, parts", [
+    (["--run-tokens", "15X"], ['"15X"', "k, M, B or T"]),
+    (["--run-tokens", "0"], ['"0"', "above 0"]),
+    (["--price-per-gpu-hour", "nan"], ['"nan"', "2.50"]),
     (["--only", "dynapip"], ['"dynapip"', "dynapipe"]),
     (["--only", "best-fit,zzz"], ['"zzz"', "known are slimpack, first-fit"]),
     (["--set", "parallel.pp=99"], ["99"]),

@@ -99,6 +99,20 @@ def test_rivals_are_those_of_compare(workspace, plan, tmp_path):
             assert rival[figure] == case[figure], (rival["planner"], figure)
 
 
+def test_the_page_has_the_bill_of_a_run(plan, tmp_path):
+    assert_refused(run("report", plan, "--price-per-gpu-hour", "2"), "--run-tokens")
+    page = tmp_path / "page.html"
+    done = run("report", plan, "--out", page, "--run-tokens", "7.2M", "--price-per-gpu-hour", "2")
+    assert done.returncode == 0, done.stderr
+    data = data_of(page)
+    bill, speeds = data["run"], {row["planner"]: row["tokens_per_second"] for row in data["rivals"]}
+    ranks = data["timelines"]["predicted"]["ranks"]
+    assert bill["ranks"] == ranks and bill["runs"][0]["name"] == data["rivals"][0]["planner"]
+    for row in bill["runs"]:
+        if row["name"] in speeds:
+            assert row["cost"] == pytest.approx(7.2e6 / speeds[row["name"]] / 3600 * ranks * 2)
+
+
 @pytest.mark.parametrize("of", ["run", "plan"])
 def test_a_picture_has_packed_above_and_the_plan_below(of, trained, plan, tmp_path):
     before = sorted(plan.parent.iterdir())

@@ -16,6 +16,8 @@ function duration(ns) {
   const two = (n) => String(n).padStart(2, "0");
   if (seconds < 3600) return `${negative}${Math.floor(seconds / 60)} m ${two(seconds % 60)} s`;
   const minutes = Math.round(ns / 60e9);
+  const hours = Math.round(minutes / 60);
+  if (minutes >= 24 * 60) return `${negative}${grouped(Math.floor(hours / 24))} d ${two(hours % 24)} h`;
   return `${negative}${Math.floor(minutes / 60)} h ${two(minutes % 60)} m`;
 }
 

@@ -144,6 +144,10 @@ function showPage() {
   fillAbout(byId("about"), data.about);
   fillSummary(byId("summary"), data);
   fillRivals(byId("rivals"), byId("rivals-note"), data);
+  if (data.run) {
+    byId("run").hidden = false;
+    fillRun(byId("run-lead"), byId("run-table"), data.run);
+  }
   fillLengths(byId("lengths"), data.lengths);
   fillRanks(byId("ranks"), data);
   if (data.errors) {

@@ -78,6 +78,20 @@ function fillRivals(table, note, data) {
     note.textContent = `! above the memory cap of ${bytes(data.memory_cap_bytes)}`;
 }
 
+/** GPU-hours and money of a whole run under the planners that keep the memory cap. */
+function fillRun(lead, table, bill) {
+  const price = bill.price_per_gpu_hour;
+  lead.textContent = `A run of ${human(bill.tokens)} tokens on ${grouped(bill.ranks)} GPUs` +
+    `${price === null ? "" : `, each ${price.toFixed(2)} an hour`}, if all its steps are like this one. ` +
+    `Predicted times are ± ${Math.round(100 * bill.known_error)}% off on average; stops and restarts come on top.`;
+  const longest = Math.max(...bill.runs.map((run) => run.hours));
+  fillTable(table, [{ title: "a run with", left: true }, { title: "takes" }, { title: "GPU-hours" },
+    ...(price === null ? [] : [{ title: "costs" }]), { title: "more" }],
+    bill.runs.map((run, i) => [run.name, duration(run.hours * 3600e9), withBar(human(run.gpu_hours), run.hours / longest),
+      ...(price === null ? [] : [human(run.cost)]), i === 0 ? "" : `${run.more < 0 ? "−" : "+"}${share(Math.abs(run.more))}`]),
+    (i) => i === 0);
+}
+
 function fillLengths(table, bins, count) {
   const highest = (of) => Math.max(...bins.map(of));
   const bar = (text, value, of) => withBar(text, value / highest(of));
