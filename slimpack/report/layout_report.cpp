@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
@@ -99,7 +101,28 @@ bool few_steps(const std::vector<LayoutReport>& reports) {
   return !best.empty() && best.front().layout->steps.size() < kFewestForPercentile;
 }
 
-/// Says the size of steps where there are several.
+/// What tells the searches apart, of one of them: a title, and a cell for each search.
+struct Distinction {
+  const char* title;
+  std::string (*cell)(const LayoutReport&);
+};
+
+std::vector<Distinction> distinctions(const std::vector<LayoutReport>& reports) {
+  const std::array<Distinction, 3> all{
+      {{"machines", [](const LayoutReport& report) { return report.hardware; }},
+       {"context", [](const LayoutReport& report) { return grouped(report.context.count()); }},
+       {"step tokens", [](const LayoutReport& report) {
+          return human_count(static_cast<double>(report.step_tokens.count()));
+        }}}};
+  std::vector<Distinction> found;
+  for (const Distinction& one : all)
+    if (std::ranges::any_of(reports, [&](const LayoutReport& report) {
+          return one.cell(report) != one.cell(reports.front());
+        }))
+      found.push_back(one);
+  return found;
+}
+
 std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
   std::vector<Column> titles{{"tp × pp × dp", Align::kLeft},
                              {"tokens/s"},
@@ -111,8 +134,9 @@ std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
                              {"merged", Align::kRight, 4},
                              {"computed again", Align::kLeft, 5},
                              {"with", Align::kLeft}};
-  const bool sizes = reports.size() > 1;
-  if (sizes) titles.insert(titles.begin() + 1, {"step tokens"});
+  const std::vector<Distinction> of_search = distinctions(reports);
+  for (std::size_t i = 0; i < of_search.size(); ++i)
+    titles.insert(titles.begin() + 1 + static_cast<std::ptrdiff_t>(i), {of_search[i].title});
   Table table(std::move(titles));
   for (const auto& [report, layout] : best_layouts(reports)) {
     const double idle = 1 - to_seconds(mean_work(*layout)) / to_seconds(layout->mean());
@@ -127,8 +151,8 @@ std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
                                  fmt::to_string(most_merged(*layout)),
                                  describe(layout->steps.front().recompute),
                                  changes_text(layout->grid)};
-    if (sizes)
-      row.insert(row.begin() + 1, human_count(static_cast<double>(report->step_tokens.count())));
+    for (std::size_t i = 0; i < of_search.size(); ++i)
+      row.insert(row.begin() + 1 + static_cast<std::ptrdiff_t>(i), of_search[i].cell(*report));
     table.add_row(std::move(row));
   }
   return table.text(columns);
@@ -189,7 +213,8 @@ const RatedLayout& layout_on(const LayoutReport& report, const ParallelGrid& ran
 
 /// Says which settings were not searched, how far figures may be off, and how to plan and train the
 /// best layout.
-std::string notes_text(const RatedLayout& best, std::vector<std::string> settings) {
+std::string notes_text(const LayoutReport& report, std::vector<std::string> settings) {
+  const RatedLayout& best = report.layouts.front();
   std::string text =
       "Tried beside tp × pp × dp, for the five best layouts and those that do not fit: zero 2 and "
       "3, 2 and 4 stages a rank, a spread vocabulary. Held as configured: all else.";
@@ -201,8 +226,8 @@ std::string notes_text(const RatedLayout& best, std::vector<std::string> setting
   if (best.grid.zero > 1)
     text +=
         fmt::format(" zero {} is for other systems: this version trains with 1.", best.grid.zero);
-  const std::vector<std::string> own = layout_settings(best.grid);
-  settings.insert(settings.end(), own.begin(), own.end());
+  for (const std::vector<std::string>& more : {report.settings, layout_settings(best.grid)})
+    settings.insert(settings.end(), more.begin(), more.end());
   return text + fmt::format(" The best: --set {}", fmt::join(settings, " --set "));
 }
 
@@ -245,6 +270,33 @@ nlohmann::json layout_json(const LayoutReport& report, const RatedLayout& layout
 
 }  // namespace
 
+std::vector<RunSpeed> run_speeds(const std::vector<LayoutReport>& reports) {
+  const std::vector<Distinction> of_search = distinctions(reports);
+  const auto speed = [&](const LayoutReport& report, const RatedLayout& layout) {
+    std::string name = layout_text(layout.grid);
+    for (const Distinction& one : of_search)
+      name += fmt::format(", {} {}", one.title, one.cell(report));
+    const Spread times = makespans(layout);
+    RunSpeed run{std::move(name), report.tokens_per_second(layout)};
+    if (layout.steps.size() > 1) run.worst_step = times.worst / times.mean;
+    return run;
+  };
+  const auto rated = [](const RatedLayout& layout) {
+    return layout.outcome == LayoutOutcome::kRated;
+  };
+  std::vector<RunSpeed> runs;
+  for (const LayoutReport& report : reports)
+    if (rated(report.layouts.front())) runs.push_back(speed(report, report.layouts.front()));
+  std::ranges::stable_sort(runs, std::ranges::greater(), &RunSpeed::tokens_per_second);
+  const LayoutReport& best = best_of(reports);
+  for (const ParallelGrid& grid : best.usual) {
+    const RatedLayout& usual = layout_on(best, grid);
+    if (rated(usual) && !grid.same_ranks(best.layouts.front().grid))
+      runs.push_back(speed(best, usual));
+  }
+  return runs;
+}
+
 double LayoutReport::tokens_per_second(const RatedLayout& layout) const {
   return static_cast<double>(tokens.count()) / to_seconds(layout.mean());
 }
@@ -271,8 +323,7 @@ std::string layouts_text(const std::vector<LayoutReport>& reports,
                          const std::vector<std::string>& settings, int columns) {
   const LayoutReport& best = best_of(reports);
   return best_table(reports, columns) + "\n" + folded(counts_text(best), columns) + "\n" +
-         folded(notes_text(best.layouts.front(), settings), columns) + "\n" +
-         usual_text(best, columns);
+         folded(notes_text(best, settings), columns) + "\n" + usual_text(best, columns);
 }
 
 nlohmann::json layouts_json(const std::vector<LayoutReport>& reports) {
@@ -280,7 +331,9 @@ nlohmann::json layouts_json(const std::vector<LayoutReport>& reports) {
   for (const LayoutReport& report : reports) {
     nlohmann::json layouts = nlohmann::json::array();
     for (const RatedLayout& layout : report.layouts) layouts.push_back(layout_json(report, layout));
-    searches.push_back({{"step_tokens", report.step_tokens.count()},
+    searches.push_back({{"hardware", report.hardware},
+                        {"context", report.context.count()},
+                        {"step_tokens", report.step_tokens.count()},
                         {"tokens", report.tokens.count()},
                         {"known_error", to_json(report.layouts.front().known)},
                         {"reserved_percent", report.layouts.front().reserved_percent},

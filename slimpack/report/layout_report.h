@@ -8,15 +8,19 @@
 
 #include "slimpack/base/units.h"
 #include "slimpack/planner/layout_search.h"
+#include "slimpack/report/run_bill.h"
 
 namespace slimpack {
 
-/// A search with steps of one size.
+/// A search with steps of one size, on one kind of machines.
 struct LayoutReport {
-  Tokens step_tokens;                ///< what a step is filled to
-  Tokens tokens;                     ///< of a sampled step, on average
-  std::vector<RatedLayout> layouts;  ///< as search_layouts gives them
-  std::vector<ParallelGrid> usual;   ///< of those
+  Tokens step_tokens;                      ///< what a step is filled to
+  Tokens tokens;                           ///< of a sampled step, on average
+  std::vector<RatedLayout> layouts;        ///< as search_layouts gives them
+  std::vector<ParallelGrid> usual;         ///< of those
+  std::string hardware = {};               ///< the machines' name, for people
+  Tokens context = {};                     ///< the most tokens of a sequence
+  std::vector<std::string> settings = {};  ///< of this search, as --set takes them
 
   /// At the mean step time. REQUIRES: a layout with planned steps.
   [[nodiscard]] double tokens_per_second(const RatedLayout& layout) const;
@@ -28,14 +32,19 @@ struct LayoutReport {
 /// The keys of a run file that make this layout, as --set takes them.
 [[nodiscard]] std::vector<std::string> layout_settings(const ParallelGrid& grid);
 
-/// The ten best layouts of all sizes, how many others there are and why they are not shown; what
+/// A run with the best layout of each search, the fastest first, and with the usual layouts of the
+/// fastest search. Layouts without planned steps are left out.
+[[nodiscard]] std::vector<RunSpeed> run_speeds(const std::vector<LayoutReport>& reports);
+
+/// The ten best layouts of all searches, how many others there are and why they are not shown; what
 /// was held fixed, the known error and the best layout's settings, after `settings` of the whole
 /// run; and what the usual layouts lose where. Lines have at most `columns` columns.
 [[nodiscard]] std::string layouts_text(const std::vector<LayoutReport>& reports,
                                        const std::vector<std::string>& settings, int columns);
 
-/// {"format": "slimpack-layouts", "version": 1, "searches": [{"step_tokens": …, "tokens": …,
-/// "layouts": […]}]}, the fastest layout first. Times are in nanoseconds.
+/// {"format": "slimpack-layouts", "version": 1, "searches": [{"hardware": …, "context": …,
+/// "step_tokens": …, "tokens": …, "layouts": […]}]}, the fastest layout first. Times are in
+/// nanoseconds.
 [[nodiscard]] nlohmann::json layouts_json(const std::vector<LayoutReport>& reports);
 
 /// An SVG: a cell for every layout, with tp by row and pp by column, which says tokens per second

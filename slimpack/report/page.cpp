@@ -97,6 +97,12 @@ Json documents_of(const ReportSource& source) {
   return documents;
 }
 
+Json bill_of(const std::optional<RunTerms>& run, const std::vector<ComparedPlanner>& rivals,
+             const std::optional<Bytes>& cap, const Costs& cost) {
+  if (!run) return nullptr;
+  return bill_json(*run, run_speeds(rivals, cap), known_error(cost));
+}
+
 }  // namespace
 
 std::int64_t page_work() {
@@ -133,36 +139,34 @@ Json page_data(const ReportSource& source, const PageOptions& options) {
   const auto rivals = rivals_of(file, source.limits(), planner_of(source), advance, options.tick);
   const std::optional<std::size_t> best = best_rival(rivals, cap);
   const Verdict verdict = verdict_of(source, rivals);
-  return {
-      {"format", kPageFormat},
-      {"version", kPageVersion},
-      {"name", source.name},
-      {"title", title_of(source)},
-      {"headline", verdict.headline},
-      {"figures", verdict.figures},
-      {"program", options.program},
-      {"about", about(source)},
-      {"kinds", all_kinds()},
-      {"tokens", total_tokens(file.step.plan.lengths).count()},
-      {"lower_bound_ns", file.step.lower_bound.count()},
-      {"memory_cap_bytes", cap ? Json(cap->count()) : Json(nullptr)},
-      {"ranks_per_row", file.cost.tp / predicted.tensor},
-      {"timelines", std::move(timelines)},
-      {"memory", std::move(memories)},
-      {"loads", std::move(loads)},
-      {"packs",
-       {{"plan", packs_for_page(file.step.plan)}, {"packed", packs_for_page(packed.plan)}}},
-      {"documents", documents_of(source)},
-      {"lengths", lengths_for_page(file.step.plan.lengths)},
-      {"errors", std::move(errors)},
-      {"compared", source.measured && source.measured->compared
-                       ? to_json(*source.measured->compared)
-                       : Json(nullptr)},
-      {"curve", source.curve ? curve_for_page(*source.curve, kMostSteps) : Json(nullptr)},
-      {"rivals", rivals_for_page(rivals, cap)},
-      {"best_rival", best ? Json(*best) : Json(nullptr)},
-      {"run", options.run ? bill_json(*options.run, run_speeds(rivals, cap), known_error(file.cost))
-                          : Json(nullptr)}};
+  return {{"format", kPageFormat},
+          {"version", kPageVersion},
+          {"name", source.name},
+          {"title", title_of(source)},
+          {"headline", verdict.headline},
+          {"figures", verdict.figures},
+          {"program", options.program},
+          {"about", about(source)},
+          {"kinds", all_kinds()},
+          {"tokens", total_tokens(file.step.plan.lengths).count()},
+          {"lower_bound_ns", file.step.lower_bound.count()},
+          {"memory_cap_bytes", cap ? Json(cap->count()) : Json(nullptr)},
+          {"ranks_per_row", file.cost.tp / predicted.tensor},
+          {"timelines", std::move(timelines)},
+          {"memory", std::move(memories)},
+          {"loads", std::move(loads)},
+          {"packs",
+           {{"plan", packs_for_page(file.step.plan)}, {"packed", packs_for_page(packed.plan)}}},
+          {"documents", documents_of(source)},
+          {"lengths", lengths_for_page(file.step.plan.lengths)},
+          {"errors", std::move(errors)},
+          {"compared", source.measured && source.measured->compared
+                           ? to_json(*source.measured->compared)
+                           : Json(nullptr)},
+          {"curve", source.curve ? curve_for_page(*source.curve, kMostSteps) : Json(nullptr)},
+          {"rivals", rivals_for_page(rivals, cap)},
+          {"best_rival", best ? Json(*best) : Json(nullptr)},
+          {"run", bill_of(options.run, rivals, cap, file.cost)}};
 }
 
 namespace {

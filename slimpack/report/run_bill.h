@@ -12,7 +12,7 @@
 
 namespace slimpack {
 
-/// What the bill is for.
+/// The run that a bill is for.
 struct RunTerms {
   double tokens = 0;              ///< that the run trains on
   std::int64_t ranks = 1;         ///< GPUs that it occupies

@@ -76,6 +76,25 @@ def test_several_sizes_of_steps_are_compared(workspace, lengths, tmp_path):
     assert sum("8.0 k" in row for row in rows) == 3
 
 
+def test_machines_and_contexts_are_compared_and_billed(workspace, lengths, tmp_path):
+    arguments = ["--hardware", "h100,a100", "--context", "512,1024", "--ranks", 2, "--steps", 2,
+                 "--run-tokens", "3.6M", "--price-per-gpu-hour", "10"]
+    text, searches = layout(workspace, lengths, tmp_path, *arguments)
+    assert [(search["hardware"], search["context"]) for search in searches] == [
+        (name, context) for name in ("H100 SXM", "A100 SXM 80GB") for context in (512, 1024)]
+    best = max(searches, key=lambda search: search["layouts"][0]["tokens_per_second"])
+    bill = json.loads((tmp_path / "out.json").read_text())["run"]
+    first = bill["runs"][0]
+    # 3.6 million tokens at so many a second are a thousand hours by that speed, on two GPUs.
+    assert first["hours"] == pytest.approx(1000 / best["layouts"][0]["tokens_per_second"])
+    assert first["cost"] == pytest.approx(20 * first["hours"])
+    assert first["name"].endswith(f", machines {best['hardware']}, context {best['context']:,}")
+    # A run of each search, and the usual layouts of the best one.
+    hours = [run["hours"] for run in bill["runs"]]
+    assert len(hours) >= 4 and hours[:4] == sorted(hours[:4])
+    assert f"data.context={best['context']}" in "".join(text.split()).replace("--set", " ")
+
+
 def test_the_picture_has_a_cell_for_every_layout(workspace, lengths, tmp_path):
     _, (search,) = layout(workspace, lengths, tmp_path, "--ranks", 4, "--svg", tmp_path / "out.svg")
     svg = ElementTree.parse(tmp_path / "out.svg").getroot()
@@ -131,7 +150,7 @@ def test_no_run_file_is_needed(workspace, lengths, tmp_path):
     (["run", "--ranks", "-1"], ["--ranks is -1, must be 1 to 1048576"]),
     (["run", "--ranks", "7000000"], ["--ranks is 7000000"]),
     (["run", "--steps", "0"], ["--steps is 0"]),
-    (["run", "--step-tokens", "0"], ["--step-tokens has 0"]),
+    (["run", "--step-tokens", "0"], ["data.step_tokens is 0, must be"]),
     (["run", "--context", "-5"], ["context"]),
     (["run", "--costs", "no-such.json"], ["no-such.json"]),
     (["run", "--hardware", "no-such.toml"], ["no-such.toml"]),
