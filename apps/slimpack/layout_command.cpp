@@ -43,7 +43,7 @@ struct LayoutArguments : RunFile {
   std::string svg;
 };
 
-/// What one search has in place of the configuration's.
+/// The settings of one search that win over the configuration's.
 struct SearchedJob {
   std::string hardware = {};  ///< empty = as configured
   std::optional<std::int64_t> context = std::nullopt;
@@ -57,7 +57,7 @@ constexpr std::int64_t kUsualSteps = 4;
 constexpr const char* kDefaults[] = {"plan.backward=split", "plan.recompute=auto",
                                      "train.dtype=bf16", "train.device=cuda"};
 
-/// As --set takes them.
+/// The settings of one search, as --set takes them.
 std::vector<std::string> settings_of(const SearchedJob& job) {
   std::vector<std::string> settings;
   if (!job.hardware.empty()) settings.push_back("hardware.file=" + job.hardware);

@@ -101,7 +101,7 @@ bool few_steps(const std::vector<LayoutReport>& reports) {
   return !best.empty() && best.front().layout->steps.size() < kFewestForPercentile;
 }
 
-/// What tells the searches apart, of one of them: a title, and a cell for each search.
+/// A figure in which searches differ: its title, and its cell for each search.
 struct Distinction {
   const char* title;
   std::string (*cell)(const LayoutReport&);
