@@ -87,10 +87,11 @@ def test_gradients_on_processes_equal_plain_training(ranks, family, settings):
     assert difference <= BOUND, name
 
 
-def plan_of(lengths, forward, backward, stages=1):
+def plan_of(lengths, forward, backward, stages=1, recompute="full"):
     """Forward passes first."""
     layer_begin = [LAYERS * stage // stages for stage in range(stages + 1)]
-    content = json.loads(random_plan(lengths, layer_begin, random.Random(1)).to_json())
+    content = json.loads(random_plan(lengths, layer_begin, random.Random(1),
+                                     recompute=recompute).to_json())
     order = [f"F{i}" for i in range(len(forward))] + [f"B{i}" for i in range(len(backward))]
     content["plan"]["replicas"] = [dict(sequences=list(range(len(lengths))), forward=forward,
                                         backward=backward)]
