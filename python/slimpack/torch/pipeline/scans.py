@@ -21,6 +21,7 @@ from torch.nn import functional
 _STATE_NAMES = ("initial_state", "initial_states")
 _MAMBA_1 = "mamba_selective_scan"  # takes no state, neither in torch nor in CUDA
 _FOR_ONE_TOKEN = ("recurrent", "update")  # in names of what generates
+_STRENGTH = "beta"  # of what a token writes: an argument of delta rules alone
 _BOUNDS = {"cu_seqlens", "seq_idx"}  # by which kernels keep documents apart
 _now = threading.local()  # segment: the one that runs in this thread; backward has threads of its own
 
@@ -82,10 +83,13 @@ class Scans(NamedTuple):
     """The scans that a mixer's code calls.
 
     exist: whether there are any.
+    products: multiply-adds of a token with each element of a recurrent state, as if token by token: it
+        is written and read. A delta rule reads before it writes, too: what the token's key recalls.
     bounded: whether the code calls packages' kernels alone, and all keep documents apart.
     """
 
     exist: bool
+    products: int
     bounded: bool
 
     def keep_apart(self, tensor):
@@ -100,8 +104,9 @@ def wrap_scans(mixer):
     for name, scan in list(code.items()):
         if (wrapped := _wrapped(name, scan)) is not None:
             code[name] = wrapped
-    return Scans(any(hasattr(function, "slimpack_scan") for function in code.values()),
-                 _all_take_bounds(code))
+    scans = [function for function in code.values() if hasattr(function, "slimpack_scan")]
+    is_delta_rule = any(_STRENGTH in inspect.signature(scan).parameters for scan in scans)
+    return Scans(bool(scans), 3 if is_delta_rule else 2, _all_take_bounds(code))
 
 
 def _all_take_bounds(code):

@@ -57,6 +57,10 @@ class States:
         """Whether some slice of the sequence begins at that position."""
         return position in self._begins.get(sequence, ())
 
+    def elements(self, kind):
+        """The elements of all states of a kind that are kept now."""
+        return sum(state.numel() for ((_, of, _), *_), state in self._states.items() if of == kind)
+
     def put(self, place, state):
         """Keeps a copy of a state."""
         _keep(self._states, place, state.detach().clone(), self._memory(place))

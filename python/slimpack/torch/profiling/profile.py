@@ -167,7 +167,8 @@ def layer_fields(lone, kind, times, sizes):
                      "backward_peak": sizes[f"{name}_backward_peak"]}
               for name in (NOTHING, ELEMENTWISE)}
     kept = lone.kept(kind)
-    state = {"bytes": kept.states, "gradient_bytes": kept.state_gradients, "products": 0}
+    state = {"bytes": kept.states, "gradient_bytes": kept.state_gradients,
+             "products": lone.state_products()}
     return {"forward": times["full_forward"], "backward": times["full_backward"],
             "autograd": {"window": kind.window, "parameters": kind.parameters,
                          "weights": kind.weights, "kv_bytes": kept.key_values,
