@@ -26,6 +26,7 @@ from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.live_bytes import CountedBytes, live_bytes
 from slimpack.torch.profiling.lone_layer import NOTHING, LoneLayer, Point
 from slimpack.torch.profiling.peak import peak_flops
+from slimpack.torch.profiling.turns import points_up_to
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM
 from trial import assert_step_equals_plain_training
@@ -224,6 +225,16 @@ def test_layers_without_attention_cost_the_same_behind_any_prefix(tmp_path):
     # A delta rule multiplies a token with the 4 · 4 · 6 elements three times.
     assert delta["state"] == {"bytes": 4 * 256, "gradient_bytes": 4 * 256, "products": 3 * 96}
     assert "state" not in attention
+
+
+@pytest.mark.parametrize("context", [256, 2048, 8192])
+def test_scans_are_measured_on_slices_whose_last_chunk_is_half_empty(context):
+    # Chunks have 64 tokens: of lengths from 1 to 64 it lacks (0 + … + 63) / 64 = 31.5 on average.
+    points = points_up_to(context, scans=True)
+    lacking = [-point.tokens % 64 for point in points]
+    assert set(lacking) == {32}
+    assert all(0 < point.tokens <= context - point.prefix for point in points)
+    assert {point.slices > 1 for point in points} == {False, True}
 
 
 def test_a_storage_counts_once_from_its_making_to_its_end():
