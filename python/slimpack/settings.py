@@ -51,8 +51,8 @@ def model_settings(model):
         if whole is None:
             return [setting("model.config", path)], None
         model = whole
-    if hasattr(model, "to_dict"):  # transformers
-        model = model.to_dict()
+    if hasattr(model, "to_json_string"):  # transformers; as it writes files, without infinite numbers
+        model = json.loads(model.to_json_string(use_diff=False))
     if not isinstance(model, Mapping):
         raise _planner.InvalidInput(
             f"model is of type {type(model).__name__}, must be a path, a name, a dict or a transformers "

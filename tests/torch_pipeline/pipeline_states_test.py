@@ -87,10 +87,11 @@ def test_gradients_on_processes_equal_plain_training(ranks, family, settings):
     assert difference <= BOUND, name
 
 
-def plan_of(lengths, forward, backward, stages=1):
+def plan_of(lengths, forward, backward, stages=1, recompute="full"):
     """Forward passes first."""
     layer_begin = [LAYERS * stage // stages for stage in range(stages + 1)]
-    content = json.loads(random_plan(lengths, layer_begin, random.Random(1)).to_json())
+    content = json.loads(random_plan(lengths, layer_begin, random.Random(1),
+                                     recompute=recompute).to_json())
     order = [f"F{i}" for i in range(len(forward))] + [f"B{i}" for i in range(len(backward))]
     content["plan"]["replicas"] = [dict(sequences=list(range(len(lengths))), forward=forward,
                                         backward=backward)]
@@ -173,13 +174,22 @@ def test_casts_to_fp32_cost_what_other_chunks_cost_plain_training(monkeypatch, f
     assert BOUND < of_slices <= 4 * of_chunks
 
 
+LEAVE = States.leave_gradient
 FORGOTTEN = {  # what a runtime does instead
     "documents": (mixers.ByDocument, "__call__", lambda self, *args, **kwargs: self._own(
         *args, **{name: None if value is self._cache else value
                   for name, value in kwargs.items()})),
     "gradients": (States, "leave_gradient", lambda *_: None),
+    # Only those of a sequence's last cut arrive.
+    "earlier gradients": (States, "leave_gradient", lambda self, place, gradient: (
+        place[2] == self._backward_begins[place[1]][-1] and LEAVE(self, place, gradient))),
+    # The state of the first cut that is kept, in a sequence that forward and backward cut differently.
     "places": (States, "read", lambda self, passes, place, device: min(
         (of, state) for of, state in self._states.items() if of[:2] == place[:2])[1]),
+    # The state of another document's cut.
+    "sequences": (States, "read", lambda self, passes, place, device: next(
+        (state for of, state in self._states.items() if of[0] == place[0] and of[1] != place[1]),
+        self._states[place])),
 }
 
 

@@ -26,6 +26,8 @@ from slimpack.torch.profiling.counted_model import counted
 from slimpack.torch.profiling.live_bytes import CountedBytes, live_bytes
 from slimpack.torch.profiling.lone_layer import NOTHING, LoneLayer, Point
 from slimpack.torch.profiling.peak import peak_flops
+from slimpack.torch.profiling.turns import points_up_to
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModelForCausalLM
 from trial import assert_step_equals_plain_training
 
@@ -176,6 +178,43 @@ def test_states_have_the_bytes_that_are_kept_at_a_cut(config, kinds):
         assert lone(config, kind.layer).kept(kind) == (4 * keys, 4 * states, 4 * states)
 
 
+# One token writes and reads a head's state S of K × V elements by products of matrices.
+def delta_rule(S_KV, k_1K, v_1V, q_1K):
+    S_KV = S_KV + k_1K.T @ (v_1V - k_1K @ S_KV)
+    return q_1K @ S_KV
+
+
+def scan(S_KV, B_1K, x_1V, C_1K):
+    return C_1K @ (S_KV + B_1K.T @ x_1V)
+
+
+@pytest.mark.parametrize(("family", "settings", "step", "heads", "sizes"), [
+    ("qwen3_5_text", DELTA, delta_rule, 4, (4, 6)),
+    ("qwen3_next", DELTA, delta_rule, 4, (4, 6)),
+    ("kimi_linear", dict(linear_num_heads=4, linear_head_dim=8), delta_rule, 4, (8, 8)),
+    ("bailing_hybrid", dict(linear_num_heads=4, linear_head_dim=8), delta_rule, 4, (8, 8)),
+    ("bamba", SCAN | dict(mamba_n_heads=8), scan, 8, (6, 8)),
+    ("falcon_h1", SCAN | dict(mamba_d_ssm=32), scan, 4, (6, 8)),  # with attention beside it
+    ("mamba2", dict(num_heads=8, head_dim=8, n_groups=2, state_size=6), scan, 8, (6, 8)),
+    ("mamba", dict(state_size=6), scan, 48, (6, 1)),  # a state for each of 48 channels
+    ("jamba", {}, scan, 64, (6, 1)),  # of 2 · 32
+    ("lfm2", {}, scan, 0, (1, 1)),  # the weights of a convolution count with the others
+    ("llama", {}, scan, 0, (1, 1))])
+def test_products_with_states_are_those_of_a_token_by_itself(family, settings, step, heads, sizes):
+    keys, values = sizes
+    with FlopCounterMode(display=False) as counter:
+        step(torch.ones(keys, values), torch.ones(1, keys), torch.ones(1, values), torch.ones(1, keys))
+    config = families.config_of(family, **settings)
+    kinds = counted(Blueprint.of(config)).kinds
+    found = [lone(config, kind.layer).state_products() for kind in kinds]
+    assert max(found) == heads * counter.get_total_flops() / 2
+    assert [products > 0 for products in found] == [kind.has_state and heads > 0 for kind in kinds]
+    if family != "llama":  # as they are counted without running the model
+        job = slimpack.Job(config, hardware="h100", memory_cap="none")
+        layers = json.loads(job.plan([1]).to_json())["cost"]["autograd"]["layers"]
+        assert max(of["state"]["products"] for of in layers if "state" in of) == max(found)
+
+
 def test_layers_without_attention_cost_the_same_behind_any_prefix(tmp_path):
     file = profile(QWEN, tmp_path / "cost.json", context=256, seconds=1)
     cost = json.loads(file.read_text())
@@ -183,8 +222,19 @@ def test_layers_without_attention_cost_the_same_behind_any_prefix(tmp_path):
     forms = [cost["forward"], cost["backward"], delta["forward_peak"],
              *delta["nothing"].values(), *delta["elementwise"].values()]
     assert all(form["per_pair"] == form["per_prefix_token"] == 0 for form in forms)
-    assert delta["state"] == {"bytes": 4 * 256, "gradient_bytes": 4 * 256, "products": 0}
+    # A delta rule multiplies a token with the 4 · 4 · 6 elements three times.
+    assert delta["state"] == {"bytes": 4 * 256, "gradient_bytes": 4 * 256, "products": 3 * 96}
     assert "state" not in attention
+
+
+@pytest.mark.parametrize("context", [256, 2048, 8192])
+def test_scans_are_measured_on_slices_whose_last_chunk_is_half_empty(context):
+    # Chunks have 64 tokens: of lengths from 1 to 64 it lacks (0 + … + 63) / 64 = 31.5 on average.
+    points = points_up_to(context, scans=True)
+    lacking = [-point.tokens % 64 for point in points]
+    assert set(lacking) == {32}
+    assert all(0 < point.tokens <= context - point.prefix for point in points)
+    assert {point.slices > 1 for point in points} == {False, True}
 
 
 def test_a_storage_counts_once_from_its_making_to_its_end():

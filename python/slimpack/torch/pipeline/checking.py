@@ -124,7 +124,9 @@ def tried(model, adapter, seed=0):
         for kind, recompute in (("sliced", "full"), ("symmetric", "nothing"),
                                 ("symmetric", "elementwise")):
             stages = stages_of(lambda: _without_gradients(small), layer_begin)
-            plan = _cut_plan(lengths, layer_begin, rng, kind=kind, recompute=recompute)
+            # A slice between two others gets the gradient of a state and leaves another.
+            plan = _cut_plan(lengths, layer_begin, rng, 2 if with_states else 1, kind=kind,
+                             recompute=recompute)
             loss = _run(stages, plan, documents)
             difference = largest_difference(small, stages)
             errors.append((*difference, abs(loss - expected) / abs(expected)))
@@ -135,13 +137,13 @@ def tried(model, adapter, seed=0):
                   time.perf_counter() - start, str(adapter or ""))
 
 
-def _cut_plan(lengths, layer_begin, rng, **how):
-    """A random plan whose backward passes cut the longest document: what a slice leaves for an
-    earlier one is tried only there."""
+def _cut_plan(lengths, layer_begin, rng, cuts, **how):
+    """A random plan whose backward passes cut the longest document at least `cuts` times: what a slice
+    leaves for an earlier one is tried only there."""
     longest = lengths.index(max(lengths))
     while True:
         plan = random_plan(lengths, layer_begin, rng, **how)
-        if longest in stage_plan(plan, 0, 0).begins(["backward"]):
+        if len(stage_plan(plan, 0, 0).begins(["backward"]).get(longest, ())) >= cuts:
             return plan
 
 

@@ -13,12 +13,16 @@ import functools
 import inspect
 import sys
 import threading
+from typing import NamedTuple
 
 import torch
 from torch.nn import functional
 
 _STATE_NAMES = ("initial_state", "initial_states")
 _MAMBA_1 = "mamba_selective_scan"  # takes no state, neither in torch nor in CUDA
+_FOR_ONE_TOKEN = ("recurrent", "update")  # in names of what generates
+_STRENGTH = "beta"  # of what a token writes: an argument of delta rules alone
+_BOUNDS = {"cu_seqlens", "seq_idx"}  # by which kernels keep documents apart
 _now = threading.local()  # segment: the one that runs in this thread; backward has threads of its own
 
 
@@ -41,9 +45,23 @@ def run_kernels_on_gpus_alone(family):
 
 def _run_kernels_on_gpus_alone(code):
     for name, function in list(code.items()):
-        if inspect.isfunction(function) and inspect.getclosurevars(function).nonlocals.get(
-                "is_new_implementation"):
+        if choice_of(function).get("is_new_implementation") and not hasattr(function, "slimpack_own"):
             code[name] = _with_torchs_own(function)
+
+
+def choice_of(function):
+    """Returns what transformers has found for a function that is a package's kernel where there is
+    one, by names of the closure that it makes for it; {} for others."""
+    while inspect.isfunction(function):
+        if "is_new_implementation" in (found := inspect.getclosurevars(function).nonlocals):
+            return found
+        function = getattr(function, "__wrapped__", None)
+    return {}
+
+
+def has_kernels_for(tensor):
+    """Whether packages' kernels take such a tensor."""
+    return tensor.is_cuda and tensor.dtype != torch.float64
 
 
 def _with_torchs_own(kernel):
@@ -53,21 +71,51 @@ def _with_torchs_own(kernel):
     @functools.wraps(kernel)
     def wrapper(*args, **kwargs):
         tensor = next(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))
-        if tensor.is_cuda and tensor.dtype != torch.float64:
+        if has_kernels_for(tensor):
             return kernel(*args, **kwargs)
         return own(*args, **{name: value for name, value in kwargs.items() if name in known})
 
+    wrapper.slimpack_own = own
     return wrapper
 
 
+class Scans(NamedTuple):
+    """The scans that a mixer's code calls.
+
+    exist: whether there are any.
+    products: multiply-adds of a token with each element of a recurrent state, as if token by token: it
+        is written and read. A delta rule reads before it writes, too: what the token's key recalls.
+    bounded: whether the code calls packages' kernels alone, and all keep documents apart.
+    """
+
+    exist: bool
+    products: int
+    bounded: bool
+
+    def keep_apart(self, tensor):
+        """Whether one call may hold several documents, for tensors on its device and of its dtype."""
+        return self.bounded and has_kernels_for(tensor)
+
+
 def wrap_scans(mixer):
-    """Wraps the scans that a mixer's code calls. Returns whether there are any."""
+    """Wraps the scans that a mixer's code calls: the Scans."""
     code = inspect.unwrap(type(mixer).forward).__globals__
     _run_kernels_on_gpus_alone(code)
     for name, scan in list(code.items()):
         if (wrapped := _wrapped(name, scan)) is not None:
             code[name] = wrapped
-    return any(hasattr(function, "slimpack_scan") for function in code.values())
+    scans = [function for function in code.values() if hasattr(function, "slimpack_scan")]
+    is_delta_rule = any(_STRENGTH in inspect.signature(scan).parameters for scan in scans)
+    return Scans(bool(scans), 3 if is_delta_rule else 2, _all_take_bounds(code))
+
+
+def _all_take_bounds(code):
+    """Whether all that some code calls for many tokens are packages' kernels that take bounds."""
+    found = [choice for name, function in code.items() if (choice := choice_of(function))
+             and not any(part in name for part in _FOR_ONE_TOKEN)]
+    return bool(found) and all(
+        choice["is_new_implementation"] and not _BOUNDS.isdisjoint(choice["applicable_params"])
+        for choice in found)
 
 
 def _wrapped(name, scan):
@@ -77,7 +125,7 @@ def _wrapped(name, scan):
     if name == _MAMBA_1:
         return _named_as(scan, functools.partial(_scan_mamba_1, scan))
     takes = [state for state in _STATE_NAMES if state in inspect.signature(scan).parameters]
-    if takes and "recurrent" not in name:  # those are for one token
+    if takes and not any(part in name for part in _FOR_ONE_TOKEN):
         return _named_as(scan, functools.partial(_scan_from_state, scan, takes[0]))
     return None
 
@@ -92,6 +140,8 @@ def _named_as(scan, run):
 
 
 def _scan_from_state(scan, state_name, segment, *args, **kwargs):
+    if "cu_seq_lens_q" in kwargs:  # some mixers call bounds what scans do, others hand on what they get
+        kwargs["cu_seqlens"] = kwargs.pop("cu_seq_lens_q")
     if segment is not None and segment.withheld is not None:
         kwargs[state_name] = segment.withheld
     return scan(*args, **kwargs)

@@ -25,7 +25,7 @@ from slimpack.torch.pipeline.layers import (
     with_first_argument,
 )
 from slimpack.torch.pipeline.loading import load_divided
-from slimpack.torch.pipeline.mixers import ByDocument
+from slimpack.torch.pipeline.mixers import ByDocument, whole_documents
 from slimpack.torch.pipeline.observation import Observed, observe
 from slimpack.torch.pipeline.ownership import (
     Hollow,
@@ -335,6 +335,8 @@ class Stage(nn.Module):
         positions_T = torch.cat([torch.arange(part.begin, part.end) for part in work.pack.slices])
         positions_T = positions_T.to(device)
         work.prepare(device)
+        if self.division.observed.mixers:
+            work.whole = whole_documents(work, device)
         running = self.division.running
         running.work = work
         running.offsets_T = positions_T - torch.arange(len(positions_T), device=device)

@@ -47,9 +47,19 @@ class States:
         inside = [cut for cut in cuts if part.begin < cut < part.end]
         return list(itertools.pairwise([part.begin, *inside, part.end]))
 
+    def is_whole(self, part, forward):
+        """Whether a mixer runs on a slice as on a document by itself: no state enters, and none is
+        left."""
+        return (part.begin == 0 and len(self.pieces(part, forward)) == 1
+                and not self.are_needed(part.sequence, part.end))
+
     def are_needed(self, sequence, position):
         """Whether some slice of the sequence begins at that position."""
         return position in self._begins.get(sequence, ())
+
+    def elements(self, kind):
+        """The elements of all states of a kind that are kept now."""
+        return sum(state.numel() for ((_, of, _), *_), state in self._states.items() if of == kind)
 
     def put(self, place, state):
         """Keeps a copy of a state."""

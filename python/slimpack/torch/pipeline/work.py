@@ -69,6 +69,7 @@ class SliceWork:
     elementwise: layers whose graph is to lack what needs no matrix product.
     replays: whether layers run again for a graph that was kept.
     segment: the Segment that a mixer runs on now.
+    whole: the WholeDocuments of a stage whose layers have states, or None.
     """
 
     def __init__(self, pack, key_values, attention, *, forward, stop_at=None,
@@ -76,7 +77,7 @@ class SliceWork:
         self.pack, self.key_values, self.attention = pack, key_values, attention
         self.forward, self.stop_at = forward, stop_at
         self.elementwise, self.replays = elementwise, replays
-        self.segment = None
+        self.segment = self.whole = None
         self._parts = {}  # by window
         self._calls = {}  # by layer, where attention gathers
         self._alone = {}  # by number of a slice

@@ -61,8 +61,6 @@ def estimate(model, file, hardware, *, dtype=torch.bfloat16, context=131072):
         lone = LoneLayer(blueprint, kind.layer, dtype, _NOTHING, Clock(torch.device("cpu")))
         passes = _passes(of_kind) if of_own is None else _own_passes(of_kind, of_own)
         layers.append(layer_fields(lone, kind, passes, counted_sizes(lone, kind, points, _no_less)))
-        if kind.has_state:
-            layers[-1]["autograd"]["state"]["products"] = of_own["state"]["products"]
     cost = cost_file(blueprint, dtype, known, layers, (0.0, 0.0)) | {
         name: times[name] for name in _SAME if name in times}
     cost["autograd"] |= {"max_positions": positions, "stage": {"per_pack": 0.0, "per_token": 0.0},

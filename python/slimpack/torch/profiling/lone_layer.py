@@ -10,6 +10,7 @@ from slimpack.torch.pipeline.memory import Memories
 from slimpack.torch.pipeline.packs import Pack, StagePlan
 from slimpack.torch.pipeline.stage import Place, Stage, divide
 from slimpack.torch.pipeline.stage_step import StageStep
+from slimpack.torch.pipeline.states import RECURRENT
 from slimpack.torch.pipeline.wide_adamw import WideAdamW
 from slimpack.torch.pipeline.work import KeyValues, SliceWork
 from slimpack.torch.profiling.blueprint import initialized
@@ -22,6 +23,8 @@ class Point(NamedTuple):
     prefix: int
     slices: int
 
+
+_FEW = 4  # tokens of a sequence whose keys and states are counted
 
 FULL, NOTHING, ELEMENTWISE = "full", "nothing", "elementwise"  # what backward computes again
 
@@ -123,19 +126,31 @@ class LoneLayer:
         mine = layers[self._layer]
         layers[self._layer] = End(mine)
         try:
-            plan = self._plan(Point(tokens, 0, 1), FULL)
-            attention = self.stage.division.attention
-            key_values = KeyValues(plan, attention.windows, Memories())
-            work = SliceWork(plan.forward[0], key_values, attention, forward=True)
-            rows_TD = self._rows(tokens)
+            work, rows_TD = self._first_work(Point(tokens, 0, 1)), self._rows(tokens)
             with torch.no_grad():
                 return self._clock.timed(lambda: self.stage(work, rows_TD))[1]
         finally:
             layers[self._layer] = mine
 
+    def state_products(self):
+        """The multiply-adds of a token with the layer's recurrent states, as if token by token; 0 where
+        it has none."""
+        mixers = self.stage.division.observed.mixers.get(self._layer, ())
+        work = self._first_work(Point(1, _FEW, 1))
+        with torch.no_grad():
+            self.stage(work, self._rows(_FEW))
+        elements = work.key_values.states.elements(RECURRENT)
+        return elements * max((mixer.forward.scans.products for mixer in mixers), default=0)
+
+    def _first_work(self, point):
+        """The forward work of a Point's prefixes, or of itself where it has none."""
+        plan, attention = self._plan(point, FULL), self.stage.division.attention
+        key_values = KeyValues(plan, attention.windows, Memories())
+        return SliceWork(plan.forward[0], key_values, attention, forward=True)
+
     def kept(self, kind):
         """The Kept of the layer between slices. kind: its LayerKind."""
-        tokens = 4
+        tokens = _FEW
         held, gradients = self._kept_after(tokens)
         seen = min(tokens, kind.window - 1) if kind.window else tokens
         if not kind.has_state:

@@ -125,7 +125,8 @@ def _said_by_first(item, several):
 
 def _measured_layer(lone, kind, stage, context, seconds):
     """(the layer's part of a cost file, the largest error of a fit)."""
-    measured = in_turns(points_up_to(context), lone.times, seconds, lambda: None)
+    points = points_up_to(context, scans=kind.has_state)
+    measured = in_turns(points, lone.times, seconds, lambda: None)
     # Measured times are those of a stage with one layer. The stage's own time is counted once for
     # all layers, so it is subtracted here.
     without_stage = {"nothing_backward", "elementwise_backward"}
@@ -167,7 +168,8 @@ def layer_fields(lone, kind, times, sizes):
                      "backward_peak": sizes[f"{name}_backward_peak"]}
               for name in (NOTHING, ELEMENTWISE)}
     kept = lone.kept(kind)
-    state = {"bytes": kept.states, "gradient_bytes": kept.state_gradients, "products": 0}
+    state = {"bytes": kept.states, "gradient_bytes": kept.state_gradients,
+             "products": lone.state_products()}
     return {"forward": times["full_forward"], "backward": times["full_backward"],
             "autograd": {"window": kind.window, "parameters": kind.parameters,
                          "weights": kind.weights, "kv_bytes": kept.key_values,

@@ -8,10 +8,14 @@ from slimpack.torch.profiling.lone_layer import Point
 _MOST_OF_A_POINT = 0.2  # of the seconds that all points have
 _LEAST_POINTS = 5  # for as many terms
 _FEWEST = 32  # tokens of a slice that is counted
+_CHUNK = 64  # tokens, of scans of recurrent layers
 
 
-def points_up_to(context):
-    """Short and long slices, with and without prefixes, alone and several in a MicroPack."""
+def points_up_to(context, *, scans=False):
+    """Short and long slices, with and without prefixes, alone and several in a MicroPack.
+
+    scans: whether a scan pads slices to its chunks. Then the last chunk of each slice is half empty, as
+    it is on average of documents."""
     c = context
     points = [Point(32, 0, 1), Point(128, 0, 1), Point(512, 0, 1), Point(2048, 0, 1),
               Point(64, 0, 8), Point(256, 0, 4), Point(128, c // 2, 1), Point(512, c // 4, 1),
@@ -19,6 +23,9 @@ def points_up_to(context):
               Point(32, c // 4, 4), Point(c // 4, 0, 1), Point(c // 4, c // 2, 1),
               Point(c // 2, 0, 1)]
     points = {p for p in points if p.prefix >= 0 and p.tokens + p.prefix <= c}
+    if scans:
+        points = {p._replace(tokens=p.tokens - _CHUNK // 2) if p.tokens % _CHUNK == 0 else p
+                  for p in points}
     return sorted(points) or [Point(c, 0, 1)]
 
 
