@@ -18,6 +18,11 @@ VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=4, num_att
               image_size=28, patch_size=14)
 SECTIONS = dict(rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[16, 24, 24]))
 
+# Half of a head's entries turn, in sections.
+GLM = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4,
+           num_key_value_heads=2, max_position_embeddings=512, pad_token_id=0, rope_parameters=dict(
+               rope_type="default", rope_theta=1e4, mrope_section=[2, 3, 3], partial_rotary_factor=0.5))
+
 
 def whole_model(folder):
     """The model that is read from the folder."""
@@ -30,12 +35,14 @@ def whole_model(folder):
                                                           attn_implementation="eager").train()
 
 
-@pytest.mark.parametrize(("family", "text"), [
-    ("qwen2_5_vl", SECTIONS),  # positions by time, height and width, which are equal for text
-    ("gemma4", dict(hidden_size_per_layer_input=0)),
+@pytest.mark.parametrize(("family", "text", "architecture"), [
+    ("qwen2_5_vl", SECTIONS, None),  # positions by time, height and width, which are equal for text
+    ("gemma4", dict(hidden_size_per_layer_input=0), None),
+    ("glm4v", GLM, "Glm4vForConditionalGeneration"),
 ])
-def test_the_language_model_is_exact(family, text):
+def test_the_language_model_is_exact(family, text, architecture):
     config = AutoConfig.for_model(family, text_config=text)
+    config.architectures = architecture and [architecture]
     report = slimpack.torch.check(config)
     assert report.exact
     assert report.model.endswith("ForConditionalGeneration")
