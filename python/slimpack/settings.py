@@ -46,35 +46,14 @@ def model_settings(model):
     if model is None:
         return [], None
     if isinstance(model, str | os.PathLike):
-        path = found("model", model, "models", ".json")
-        whole = _whole_of_a_language_model(path)
-        if whole is None:
-            return [setting("model.config", path)], None
-        model = whole
-    if hasattr(model, "to_json_string"):  # transformers; as it writes files, without infinite numbers
-        model = json.loads(model.to_json_string(use_diff=False))
+        return [setting("model.config", found("model", model, "models", ".json"))], None
+    if hasattr(model, "to_json_string"):  # transformers, which knows how to write infinite numbers
+        return [setting("model.config", "model")], model.to_json_string(use_diff=False)
     if not isinstance(model, Mapping):
         raise _planner.InvalidInput(
             f"model is of type {type(model).__name__}, must be a path, a name, a dict or a transformers "
             "config")
-    return [setting("model.config", "model")], json.dumps(language_part(model), default=str)
-
-
-def language_part(model):
-    """A configuration's values; of a model of more than text those of its language model."""
-    text = model.get("text_config")
-    if not isinstance(text, Mapping):
-        return model
-    return {name: model[name] for name in ("tie_word_embeddings",) if name in model} | dict(text)
-
-
-def _whole_of_a_language_model(path):
-    """The configuration in a file, where its language model is a part of it; else None."""
-    try:
-        model = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # whoever reads it says what is wrong
-        return None
-    return model if isinstance(model, dict) and isinstance(model.get("text_config"), dict) else None
+    return [setting("model.config", "model")], json.dumps(model, default=str)
 
 
 def hardware_settings(hardware):

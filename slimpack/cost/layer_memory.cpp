@@ -35,20 +35,36 @@ std::int64_t fused_norm_backward(const LayerWidths& w, std::int64_t tokens) {
   return std::max(tokens * w.summed(), tokens * 2 * w.hidden + w.norm_sums(tokens));
 }
 
-/// Gate and up of experts as backward has them beside rows, sorted by expert. What it computes
-/// again counts as dropped.
-std::int64_t sorted_gate_up(const LayerWidths& w, Recompute recompute) {
-  const bool again = recompute == Recompute::kMlp || recompute == Recompute::kFull;
-  return again ? 0 : 2 * w.ffn;
+bool gate_up_again(Recompute recompute) {
+  return recompute == Recompute::kMlp || recompute == Recompute::kFull;
+}
+
+/// Whether rows of gate and up wait for backward on the device.
+bool gate_up_stays(Recompute recompute) {
+  return !gate_up_again(recompute) && recompute != Recompute::kOffload;
+}
+
+/// Bytes of the rows that a layer's backward fetches or computes again and holds to its end. Gate
+/// and up of experts are not among them: they live in the backward of the MLP alone.
+std::int64_t restored(const LayerWidths& w, Recompute recompute) {
+  const bool brief = w.shape.experts > 0 && !gate_up_stays(recompute);
+  return w.dropped(recompute) - (brief ? 2 * w.ffn : 0);
+}
+
+/// Gate and up of experts while backward computes them again, or sorts fetched ones.
+std::int64_t experts_again(const LayerWidths& w, Recompute recompute) {
+  if (gate_up_stays(recompute)) return 0;
+  if (recompute == Recompute::kOffload) return 2 * (2 * w.ffn);
+  return 2 * w.ffn + w.hidden + w.experts.copies + w.gathered;
 }
 
 /// The MLP of experts in backward (packflow/layer/experts.h), beyond the stores.
 std::int64_t experts_backward(const LayerWidths& w, std::int64_t tokens, Recompute recompute,
                               const PutOffWidths& kept) {
   const LayerShape& s = w.shape;
-  const std::int64_t sorted = sorted_gate_up(w, recompute);
+  const std::int64_t sorted = 2 * w.ffn;  // gate and up by expert, beside rows
   const std::int64_t copies = w.experts.copies;
-  const std::int64_t again = tokens * (w.hidden + copies + w.gathered);
+  const std::int64_t again = tokens * experts_again(w, recompute);
   const std::int64_t gradient_in =
       tokens * (sorted + w.ffn + std::max(copies + w.gathered, 2 * w.ffn));
   const std::int64_t act = tokens * (kept.act + sorted + 3 * w.ffn);
@@ -67,11 +83,11 @@ std::int64_t experts_backward(const LayerWidths& w, std::int64_t tokens, Recompu
 
 /// The peak of experts in forward beyond the rows before them.
 std::int64_t experts_forward(const LayerWidths& w, std::int64_t tokens, Recompute recompute) {
-  const std::int64_t rows =
-      sorted_gate_up(w, recompute) + (recompute == Recompute::kNothing ? w.ffn + w.rstd() : 0);
+  const std::int64_t gate_up_row = gate_up_again(recompute) ? 0 : 2 * w.ffn;
+  const std::int64_t rows = gate_up_row + (recompute == Recompute::kNothing ? w.ffn + w.rstd() : 0);
   const std::int64_t copies = w.experts.copies;
   const std::int64_t gate_up = copies + 2 * w.ffn;
-  const std::int64_t act = sorted_gate_up(w, recompute) + 3 * w.ffn;
+  const std::int64_t act = gate_up_row + 3 * w.ffn;
   const std::int64_t down = rows + w.ffn + copies;
   const std::int64_t sum = rows + copies + std::max(copies, w.summed());
   return tokens * (w.experts.router + w.experts.choice + w.experts.places() +
@@ -114,8 +130,9 @@ std::int64_t attention_again(const LayerWidths& w, const MicroPack& pack, Recomp
   const std::int64_t tokens = pack.tokens().count();
   // dy; q as attention sees it beside q and k before their norms; what is still to come.
   const std::int64_t rotated = w.shape.has_qk_norm() ? w.q : 0;
+  const std::int64_t gate_up = w.shape.experts > 0 ? 0 : 2 * w.ffn;
   const std::int64_t to_come =
-      recompute == Recompute::kFull ? w.hidden + 2 * w.ffn + w.experts.router : 0;
+      recompute == Recompute::kFull ? w.hidden + gate_up + w.experts.router : 0;
   return tokens * (w.hidden + rotated - to_come) + attention_forward_transient(w, pack);
 }
 
@@ -198,10 +215,7 @@ std::int64_t LayerWidths::kept(Recompute recompute) const {
 }
 
 std::int64_t LayerWidths::joined(Recompute recompute) const {
-  const bool has_gate_up = recompute == Recompute::kNothing ||
-                           recompute == Recompute::kElementwise ||
-                           recompute == Recompute::kAttention;
-  return kept(recompute) - (has_gate_up ? 2 * ffn : 0);
+  return kept(recompute) - (gate_up_stays(recompute) ? 2 * ffn : 0);
 }
 
 std::int64_t LayerWidths::dropped(Recompute recompute) const {
@@ -301,7 +315,7 @@ std::int64_t layer_backward_transient(const LayerWidths& w, const MicroPack& pac
                held + kept + std::max({put_off.any() ? 0 : qkv, gradient, normalize, norm}));
   return std::max({std::int64_t{0}, before - stores.opened, in_slices + slices - stores.opened,
                    after - stores.closed}) +
-         tokens * w.dropped(recompute) + action_bytes(w, pack);
+         tokens * restored(w, recompute) + action_bytes(w, pack);
 }
 
 std::int64_t weight_gradient_transient(const LayerWidths& w, std::int64_t tokens) {

@@ -69,20 +69,26 @@ std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts
 }
 
 std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfig& config,
-                                        const Decoder& shape) {
+                                        const Costs& cost) {
+  const Abilities able = abilities(cost);
   std::vector<ParallelGrid> changes;
   const auto add = [&](auto edit) {
     changes.push_back(grid);
     edit(changes.back());
   };
   if (grid.dp > 1 && config.parallel.zero == 1)
-    for (const std::int32_t zero : {2, 3}) add([&](ParallelGrid& g) { g.zero = zero; });
+    for (const std::int32_t zero : able.zero)
+      if (zero != 1) add([&](ParallelGrid& g) { g.zero = zero; });
   if (grid.pp == 1) return changes;
-  add([](ParallelGrid& g) { g.spread_vocabulary = true; });
+  std::vector<bool> spreads{false};
+  if (able.spreads_vocabulary) {
+    spreads.push_back(true);
+    add([](ParallelGrid& g) { g.spread_vocabulary = true; });
+  }
   if (config.plan.planner != PlannerKind::kSlimpack) return changes;
   for (const std::int32_t stages : kMoreStages)
-    if (std::int64_t{grid.pp} * stages <= shape.num_layers())
-      for (const bool spread : {false, true})
+    if (std::int64_t{grid.pp} * stages <= cost.shape.num_layers())
+      for (const bool spread : spreads)
         add([&](ParallelGrid& g) {
           g.stages_per_rank = stages;
           g.spread_vocabulary = spread;
@@ -96,25 +102,30 @@ LayoutQuestion configured_layouts(const RunConfig& config, const Decoder& shape,
   LayoutQuestion question;
   question.usual = usual_layouts(layouts);
   question.grids = std::move(layouts);
-  question.job = [config, shape, files,
-                  lengths = steps.front()](const ParallelGrid& grid) -> std::optional<LayoutJob> {
+  const auto on = [config, files](const ParallelGrid& grid) {
     RunConfig changed = config;
     static_cast<ParallelGrid&>(changed.parallel) = grid;
     changed.parallel.speed.clear();
     if (const auto file = files.find(grid.tp); file != files.end())
       changed.cost.file = file->second;
+    return changed;
+  };
+  question.job = [on, shape,
+                  lengths = steps.front()](const ParallelGrid& grid) -> std::optional<LayoutJob> {
+    const RunConfig changed = on(grid);
     Costs cost = required_cost(changed, shape, "the layout");
     StageLayout layout =
         balanced_layout(cost, lengths, grid.pp, grid.stages_per_rank, grid.spread_vocabulary);
     if (!states_fit(changed, cost, layout)) return std::nullopt;
     Job job = configured_job(changed, cost, std::move(layout));
     Choices choices = configured_choices(changed, cost);
-    const bool own_cap = config.plan.memory_cap || config.plan.unlimited_memory;
+    const bool own_cap = changed.plan.memory_cap || changed.plan.unlimited_memory;
     const std::int64_t reserved = own_cap ? 0 : reserved_percent(cost);
     return LayoutJob{std::move(cost), std::move(job), std::move(choices), reserved};
   };
-  question.changes = [config, shape](const ParallelGrid& grid) {
-    return small_changes(grid, config, shape);
+  question.changes = [on, shape](const ParallelGrid& grid) {
+    const RunConfig changed = on(grid);
+    return small_changes(grid, changed, required_cost(changed, shape, "the layout"));
   };
   question.steps = std::move(steps);
   return question;

@@ -37,6 +37,10 @@ struct FamilyFacts {
 /// Whether it is such a family, or one with experts, whose models may have what is only planned.
 [[nodiscard]] bool is_planned_family(std::string_view model_type);
 
+/// The part of a config.json that describes its language model: text_config, where there is one,
+/// with tie_word_embeddings of the whole model, which transformers follows; else all of it.
+[[nodiscard]] nlohmann::json language_part(const nlohmann::json& config);
+
 /// Reads a config.json for which is_planned_family holds, and keeps its text.
 /// Missing fields have the family's defaults in transformers. Throws InvalidInput that names
 /// `origin` and the field: for sizes out of bounds, and together for all features whose cost is not

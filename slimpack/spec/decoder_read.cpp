@@ -34,11 +34,21 @@ bool has_states(std::string_view type) {
          state_families().end();
 }
 
+bool is_trained_family(std::string_view type) {
+  return std::ranges::find(family_facts(), type, &FamilyFacts::model_type) != family_facts().end();
+}
+
 /// The model_type of the language model in a model that is more than one; else empty.
 std::string type_of_text(const JsonFields& fields) {
   if (!fields.has("text_config")) return "";
   const JsonFields text = fields.object("text_config");
   return text.has("model_type") ? text.text("model_type") : "";
+}
+
+/// Whether the model is more than a language model, and that is of a family that is planned.
+bool has_planned_text(const JsonFields& fields) {
+  const std::string type = type_of_text(fields);
+  return is_planned_family(type) || is_trained_family(type);
 }
 
 /// `planned`: model types that are read, too, where steps are only planned.
@@ -50,7 +60,7 @@ const FamilyFacts& read_family(const JsonFields& fields,
     if (facts.model_type == type) return facts;
     known.push_back(facts.model_type);
   }
-  if (is_planned_family(type) || is_planned_family(type_of_text(fields)))
+  if (is_planned_family(type) || has_planned_text(fields))
     invalid_input(
         "{}: model_type \"{}\" is not supported; supported are {}; fit, plan and compare take it{}",
         fields.origin(), type, fmt::join(known, ", "),
@@ -212,12 +222,28 @@ PlannableModel planned_model_of(const json& config, const std::string& origin) {
   return model;
 }
 
-/// The language model of a model that is more than one, if its family is planned; else null.
-json text_part(const json& config, const JsonFields& fields) {
-  return is_planned_family(type_of_text(fields)) ? config.at("text_config") : json();
+/// A model that is more than a language model, planned as that.
+PlannableModel planned_text_of(const json& config, const JsonFields& fields) {
+  const std::string type = type_of_text(fields);
+  PlannableModel model =
+      plannable_model_from_json(language_part(config).dump(), fields.origin() + ": text_config");
+  if (!is_trained_family(type)) model.untrainable.erase(model.untrainable.begin());  // its type
+  model.untrainable.insert(
+      model.untrainable.begin(),
+      fmt::format("model_type is \"{}\" (planned is its text_config)", fields.text("model_type")));
+  return model;
 }
 
 }  // namespace
+
+json language_part(const json& config) {
+  const auto text = config.find("text_config");
+  if (text == config.end() || !text->is_object()) return config;
+  json part = *text;
+  const auto tied = config.find("tie_word_embeddings");
+  if (tied != config.end() && !tied->is_null()) part["tie_word_embeddings"] = *tied;
+  return part;
+}
 
 Decoder decoder_from_json(std::string_view text, std::string_view origin) {
   const json config = parse_json(text, origin);
@@ -233,6 +259,8 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
   const std::string type = fields.text("model_type");
   const auto facts_of_type = std::ranges::find(family_facts(), type, &FamilyFacts::model_type);
   const bool trained = facts_of_type != family_facts().end();
+  if (!trained && !is_planned_family(type) && has_planned_text(fields))
+    return planned_text_of(config, fields);
   std::vector<UnsupportedFeature> features;
   if (trained) features = unsupported_features(config, fields.origin(), facts_of_type->family);
   if (is_planned_family(type) && !(trained && features.empty())) {
@@ -240,12 +268,6 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
     if (!trained) return model;
     model.untrainable.clear();
     for (const UnsupportedFeature& feature : features) model.untrainable.push_back(feature.text);
-    return model;
-  }
-  if (const json inner = trained ? json() : text_part(config, fields); !inner.is_null()) {
-    PlannableModel model = planned_model_of(inner, fields.origin() + ": text_config");
-    model.untrainable.front() =
-        fmt::format("model_type is \"{}\" (planned is its text_config)", type);
     return model;
   }
   PlannableModel model;

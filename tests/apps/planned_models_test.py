@@ -68,6 +68,24 @@ def test_fit_and_compare_take_them(tmp_path, name, command):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("name", STATES)
+def test_layouts_and_sweeps_take_models_with_states(tmp_path, name):
+    file, lengths = written(tmp_path, name), tmp_path / "lengths.txt"
+    done = run("layout", file, "--lengths", lengths, "--json", tmp_path / "layouts.json")
+    assert done.returncode == 0, done.stderr
+    (search,) = json.loads((tmp_path / "layouts.json").read_text())["searches"]
+    best = search["layouts"][0]
+    assert (best["tp"], best["outcome"]) == (1, "rated")
+    planned = run("plan", file, "--lengths", lengths, *settings(best["settings"]),
+                  "--out", tmp_path / "plan.json", "--json", tmp_path / "figures.json")
+    assert planned.returncode == 0, planned.stderr
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["makespan_ns"] == best["makespan_ns"]["mean"]
+    swept = run("sweep", file, "--lengths", lengths, "--over", "packs=8,16",
+                "--json", tmp_path / "sweep.json")
+    assert swept.returncode == 0, swept.stderr
+
+
 def test_a_window_makes_long_documents_cheaper(tmp_path):
     def makespan(**changes):
         config = json.loads((ROOT / "models" / "gemma-2-9b.json").read_text())

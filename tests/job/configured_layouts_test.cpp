@@ -26,6 +26,10 @@ Decoder shape() {
   return model;
 }
 
+Costs costs() {
+  return cost_from_hardware(shape(), Dtype::kBf16, HardwareSpec{});
+}
+
 RunConfig on_nodes_of(std::int32_t ranks) {
   RunConfig config;
   config.hardware.emplace();
@@ -75,7 +79,7 @@ TEST(UsualLayouts, AreTensorParallelAsWideAsANodeOrReplicasAlone) {
 TEST(SmallChanges, LeaveTheRanksAsTheyAre) {
   const RunConfig config = on_nodes_of(8);
   const ParallelGrid grid{.pp = 4, .dp = 2, .tp = 1};
-  const std::vector<ParallelGrid> changes = small_changes(grid, config, shape());
+  const std::vector<ParallelGrid> changes = small_changes(grid, config, costs());
   // zero 2 and 3, a spread vocabulary, two stages a rank with and without it; four are 16 stages of
   // 8 layers.
   ASSERT_EQ(changes.size(), 5u);
@@ -90,14 +94,23 @@ TEST(SmallChanges, LeaveTheRanksAsTheyAre) {
 TEST(SmallChanges, AreThoseThatTheRunLeavesOpen) {
   RunConfig config = on_nodes_of(8);
   // One stage has no vocabulary to spread, one replica nothing to share out.
-  EXPECT_EQ(small_changes({.pp = 1, .dp = 8, .tp = 1}, config, shape()).size(), 2u);
-  EXPECT_TRUE(small_changes({.pp = 1, .dp = 1, .tp = 4}, config, shape()).empty());
+  EXPECT_EQ(small_changes({.pp = 1, .dp = 8, .tp = 1}, config, costs()).size(), 2u);
+  EXPECT_TRUE(small_changes({.pp = 1, .dp = 1, .tp = 4}, config, costs()).empty());
   config.parallel.zero = 3;
-  EXPECT_TRUE(small_changes({.pp = 1, .dp = 8, .tp = 1, .zero = 3}, config, shape()).empty());
+  EXPECT_TRUE(small_changes({.pp = 1, .dp = 8, .tp = 1, .zero = 3}, config, costs()).empty());
   for (const ParallelGrid& grid : layouts_of(8, config, shape(), {})) EXPECT_EQ(grid.zero, 3);
   config.plan.planner = PlannerKind::kPacked;  // its ranks have one stage
-  for (const ParallelGrid& changed : small_changes({.pp = 4, .dp = 2, .tp = 1}, config, shape()))
+  for (const ParallelGrid& changed : small_changes({.pp = 4, .dp = 2, .tp = 1}, config, costs()))
     EXPECT_EQ(changed.stages_per_rank, 1);
+}
+
+TEST(SmallChanges, AreThoseThatTheRuntimeCanDo) {
+  Costs own = costs();
+  own.autograd.emplace();
+  // Layers under autograd have no spread vocabulary, and no zero of 2: zero 3, two stages a rank.
+  EXPECT_EQ(small_changes({.pp = 4, .dp = 2, .tp = 1}, on_nodes_of(8), own),
+            (std::vector<ParallelGrid>{{.pp = 4, .dp = 2, .tp = 1, .zero = 3},
+                                       {.pp = 4, .dp = 2, .tp = 1, .stages_per_rank = 2}}));
 }
 
 TEST(CostFiles, AreOneForEachTp) {

@@ -136,6 +136,25 @@ TEST(PlannedModel, OfSeveralKindsIsPlannedAsItsText) {
                        {"config.json: text_config: ", "hidden_size", "missing"});
 }
 
+TEST(PlannedModel, OfSeveralKindsIsPlannedAsItsTextOfATrainedFamily) {
+  json text = small_config("qwen3");
+  text["tie_word_embeddings"] = false;
+  json whole{{"model_type", "qwen3_asr"}, {"text_config", text}};
+  EXPECT_EQ(planned(whole).shape, planned(text).shape);
+  EXPECT_EQ(planned(whole).untrainable,
+            (std::vector<std::string>{"model_type is \"qwen3_asr\" (planned is its text_config)"}));
+  expect_invalid_input([&] { (void)shape_of(whole); }, {"model_type \"qwen3_asr\" is not supported",
+                                                        "fit, plan and compare take it"});
+  // transformers ties the embeddings where the whole model says so.
+  whole["tie_word_embeddings"] = true;
+  text["tie_word_embeddings"] = true;
+  EXPECT_EQ(planned(whole).shape, planned(text).shape);
+  // A language model of an unknown family is not planned.
+  whole["text_config"]["model_type"] = "unknown_text";
+  expect_invalid_input([&] { (void)planned(whole); },
+                       {"model_type \"qwen3_asr\" is not supported"});
+}
+
 TEST(PlannedModel, HasLayersByTheirParts) {
   json config = small_config("nemotron_h");
   config.erase("num_hidden_layers");

@@ -68,6 +68,23 @@ def test_a_job_is_planned_with_and_without_host_memory(made):
     assert offloaded.makespan > step.makespan
 
 
+@pytest.mark.parametrize("family", ["qwen3_5_text", "nemotron_h"])
+def test_models_with_states_are_estimated(family, tmp_path):
+    """Nemotron-H also has layers of experts alone, whose products fail without memory."""
+    config = config_of(family)
+    file = estimate(config, tmp_path / "cost.json", "h100", context=128)
+    costs = json.loads(file.read_text())["autograd"]
+    states = [layer["state"]["products"] for layer in costs["layers"] if "state" in layer]
+    assert states and all(products > 0 for products in states)
+    plan = slimpack.Job(config, {"pp": 2}, cost=file, context=128, granularity=16).plan([120, 20, 10])
+    assert plan.makespan > 0 and plan.layer_begin[-1] == 4
+
+
+def test_a_configuration_with_infinite_numbers_is_read():
+    config = config_of("mamba2")  # its time_step_limit ends nowhere
+    assert slimpack.Job(config, {"pp": 2}, hardware="h100").plan([100, 20]).makespan > 0
+
+
 def test_models_whose_layers_slimpack_does_not_know_are_refused(tmp_path):
     with pytest.raises(InvalidInput):
         estimate(config_of("gpt_neox"), tmp_path / "cost.json", "h100")

@@ -3,13 +3,16 @@
 import pytest
 import slimpack.torch
 import torch
+from peft import LoraConfig, PeftModel, get_peft_model
 from slimpack.torch.pipeline import rest
+from slimpack.torch.pipeline.adapter_files import join_shares
+from slimpack.torch.pipeline.adapters import base_of
 from slimpack.torch.pipeline.comparison import Fp64Casts, largest_difference, plain_step
 from slimpack.torch.pipeline.local import LocalEngine
-from slimpack.torch.pipeline.saving import write_index, write_shard
+from slimpack.torch.pipeline.saving import write_adapter_shard, write_index, write_shard
 from slimpack.torch.pipeline.stage import Stage
 from transformers import AutoConfig, Gemma3ForConditionalGeneration
-from trial import random_case
+from trial import assert_step_equals_plain_training, random_case
 
 TEXT = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
             num_attention_heads=4, num_key_value_heads=2, head_dim=8, sliding_window=16,
@@ -17,6 +20,11 @@ TEXT = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_laye
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=4, num_attention_heads=2,
               image_size=28, patch_size=14)
 SECTIONS = dict(rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[16, 24, 24]))
+
+# Half of a head's entries turn, in sections.
+GLM = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4,
+           num_key_value_heads=2, max_position_embeddings=512, pad_token_id=0, rope_parameters=dict(
+               rope_type="default", rope_theta=1e4, mrope_section=[2, 3, 3], partial_rotary_factor=0.5))
 
 
 def whole_model(folder):
@@ -30,12 +38,14 @@ def whole_model(folder):
                                                           attn_implementation="eager").train()
 
 
-@pytest.mark.parametrize(("family", "text"), [
-    ("qwen2_5_vl", SECTIONS),  # positions by time, height and width, which are equal for text
-    ("gemma4", dict(hidden_size_per_layer_input=0)),
+@pytest.mark.parametrize(("family", "text", "architecture"), [
+    ("qwen2_5_vl", SECTIONS, None),  # positions by time, height and width, which are equal for text
+    ("gemma4", dict(hidden_size_per_layer_input=0), None),
+    ("glm4v", GLM, "Glm4vForConditionalGeneration"),
 ])
-def test_the_language_model_is_exact(family, text):
+def test_the_language_model_is_exact(family, text, architecture):
     config = AutoConfig.for_model(family, text_config=text)
+    config.architectures = architecture and [architecture]
     report = slimpack.torch.check(config)
     assert report.exact
     assert report.model.endswith("ForConditionalGeneration")
@@ -112,3 +122,23 @@ def test_a_folder_without_the_rest_is_not_whole(tmp_path, monkeypatch):
     _, stages = trained(tmp_path / "before", from_model)
     _, info = saved(stages, tmp_path / "after")
     assert any("vision" in name for name in info["missing_keys"])
+
+
+def test_adapters_of_the_language_model_train_and_are_what_peft_loads(tmp_path):
+    adapter = LoraConfig(r=4, lora_alpha=6, task_type="CAUSAL_LM",
+                         target_modules=r".*language_model.*\.(q_proj|v_proj|up_proj)")
+    model = get_peft_model(whole_model(tmp_path / "before"), adapter)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    plan, documents = random_case(3, stages=2, replicas=1)
+    stages = assert_step_equals_plain_training(base_of(model), plan, documents, plain=model).stages
+    shares = [write_adapter_shard(stage, tmp_path / "adapter") for stage in stages]
+    join_shares(stages[0], tmp_path / "adapter", shares)
+    found = PeftModel.from_pretrained(whole_model(tmp_path / "before"), tmp_path / "adapter")
+    expected = {name: p for name, p in model.named_parameters() if ".lora_" in name}
+    assert len(expected) == 4 * 3 * 2
+    for name, parameter in found.named_parameters():
+        if ".lora_" in name:
+            assert torch.equal(parameter, expected[name])

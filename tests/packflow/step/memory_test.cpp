@@ -33,6 +33,7 @@ struct Sizes {
   std::int64_t hidden, ffn, heads, kv_heads, head_dim, vocab;
   bool qk_norm, tied;
   std::int64_t window = 0;
+  std::int64_t experts = 0, experts_per_token = 0, expert_width = 0;
 };
 
 Decoder shape_of(const Sizes& sizes, std::int64_t layers) {
@@ -44,7 +45,10 @@ Decoder shape_of(const Sizes& sizes, std::int64_t layers) {
                   .value_dim = sizes.head_dim,
                   .window = sizes.window,
                   .qk_norm = sizes.qk_norm ? QkNorm::kPerHead : QkNorm::kNone,
-                  .dense_width = sizes.ffn}};
+                  .dense_width = sizes.ffn,
+                  .experts = sizes.experts,
+                  .experts_per_token = sizes.experts_per_token,
+                  .expert_width = sizes.expert_width}};
   shape.set_layers(layers);
   shape.vocab_size = sizes.vocab;
   shape.max_positions = Tokens(8192);
@@ -59,6 +63,8 @@ constexpr Sizes kSizes[] = {
     {"wide vocabulary", 48, 96, 4, 2, 12, 1500, false, false},
     {"window", 64, 176, 8, 2, 16, 128, false, false, 150},
     {"narrow window", 64, 176, 4, 4, 16, 128, true, false, 5},
+    {"experts", 64, 0, 4, 2, 16, 128, false, false, 0, 8, 2, 96},
+    {"many experts", 64, 0, 8, 2, 16, 128, true, false, 150, 24, 6, 32},
 };
 
 struct Batch {

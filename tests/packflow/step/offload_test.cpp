@@ -35,15 +35,30 @@ using slimpack::testing::split_backwards;
 using slimpack::testing::StepOutcome;
 using R = Recompute;
 
-TEST(Offload, OnAnyGridGivesTheBitsOfRowsThatStay) {
+/// Gives the run's layers so many experts, of which a token takes `each`. Runs without
+/// tensor-parallel ranks: experts are not divided among these.
+void use_experts(RandomRun& run, std::int64_t experts, std::int64_t each) {
+  LayerShape& layer = run.shape.kinds[0];
+  run.tensor = 1;
+  run.shape.family =
+      layer.qk_norm == QkNorm::kNone ? ModelFamily::kMixtral : ModelFamily::kQwen3Moe;
+  layer.qkv_bias = layer.output_bias = layer.mlp_bias = false;
+  layer.dense_width = 0;
+  layer.experts = experts;
+  layer.experts_per_token = each;
+  layer.expert_width = 16;
+}
+
+void expect_the_bits_of_rows_that_stay(bool experts, double share) {
   testing::expect_holds(
-      [](std::uint64_t seed) {
+      [&](std::uint64_t seed) {
         Rng rng(seed);
         RandomRun kept = random_run(rng);
         // Rows that stay come in pieces, fetched ones in one, and the device's kernels are a CPU's
         // on copies end to end: 16 numbers for each of up to four ranks leave no remainder, which
         // would be rounded otherwise.
         kept.shape.kinds[0].dense_width = 64;
+        if (experts) use_experts(kept, 5, 2);
         kept.plan.recompute.resize(static_cast<std::size_t>(kept.shape.num_layers()),
                                    R::kElementwise);
         RandomRun offloading = kept;
@@ -59,7 +74,15 @@ TEST(Offload, OnAnyGridGivesTheBitsOfRowsThatStay) {
           RC_ASSERT(gradient.equal(there.gradients.at(name)));
         RC_ASSERT(same_gradients(offloaded.gradients, cpu.gradients, 1e-12));
       },
-      0.15);
+      share);
+}
+
+TEST(Offload, OnAnyGridGivesTheBitsOfRowsThatStay) {
+  expect_the_bits_of_rows_that_stay(false, 0.15);
+}
+
+TEST(Offload, OfExpertsGivesTheBitsOfRowsThatStay) {
+  expect_the_bits_of_rows_that_stay(true, 0.1);
 }
 
 constexpr std::int64_t kLayers = 4;
@@ -74,6 +97,17 @@ const SequenceLengths& lengths() {
 Decoder wide_mlp(bool qk_norm) {
   Decoder shape = small_shape(kLayers, qk_norm);
   shape.kinds[0].dense_width = 1536;
+  return shape;
+}
+
+/// A token takes two of four experts, which are together half as wide.
+Decoder wide_experts(bool qk_norm) {
+  Decoder shape = wide_mlp(qk_norm);
+  LayerShape& layer = shape.kinds[0];
+  layer.dense_width = 0;
+  layer.experts = 4;
+  layer.experts_per_token = 2;
+  layer.expert_width = 384;
   return shape;
 }
 
@@ -93,11 +127,11 @@ std::vector<RecomputeByLayer> policies() {
   return all;
 }
 
-TEST(Offload, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
+void expect_peaks_of_the_model(Decoder (*wide)(bool qk_norm)) {
   Ratios ratios;
   for (const RecomputeByLayer& recompute : policies())
     for (const bool qk_norm : {false, true}) {
-      const Decoder shape = wide_mlp(qk_norm);
+      const Decoder shape = wide(qk_norm);
       std::vector<SmallStep> steps{
           sliced_step(shape, Dtype::kFp64, 1, lengths(), 6, Tokens(8), recompute),
           sliced_step(shape, Dtype::kFp32, 1, lengths(), 3, Tokens(32), recompute),
@@ -111,6 +145,14 @@ TEST(Offload, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
                                  describe(recompute), Bytes(1 << 20), {0.98, 1.02}, ratios);
     }
   ratios.print("offloaded rows");
+}
+
+TEST(Offload, PeaksOnTheDeviceAreThoseOfTheMemoryModel) {
+  expect_peaks_of_the_model(wide_mlp);
+}
+
+TEST(Offload, PeaksOfExpertsOnTheDeviceAreThoseOfTheMemoryModel) {
+  expect_peaks_of_the_model(wide_experts);
 }
 
 /// Tokens whose rows wait for their backward, after each action of the only stage.

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from driver import BUILD, run_driver, write_step
+from experts_test import with_experts
 from forking import forked_job
 from gradients_test import assert_same_gradients, random_grid, with_stages_per_rank, with_zones
 from hugging_face import loss_and_backward, make_model, use_fp64_casts
@@ -39,13 +40,10 @@ def cases_of(ranks, part):
         yield use_fp64_casts(make_model(family, i, torch.float64, **sizes)), sequences, plan
 
 
-@pytest.mark.parametrize("seed", range(PARTS))
-@pytest.mark.parametrize("ranks", GRIDS)
-def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks, seed, tmp_path,
-                                                                          monkeypatch):
-    monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
+def assert_processes_give_the_bits_of_threads(given, ranks, tmp_path):
+    """Their gradients are autograd's, too. given: (model, sequences, plan) of each case."""
     cases = []
-    for i, (model, sequences, plan) in enumerate(cases_of(ranks, seed)):
+    for i, (model, sequences, plan) in enumerate(given):
         folder = tmp_path / str(i)
         cases.append((model, sequences, plan, folder))
         write_step(folder, model, sequences, plan, "fp64", steps=2)
@@ -59,6 +57,27 @@ def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks,
         assert out.keys() == threads.keys()
         for name, tensor in threads.items():
             assert torch.equal(out[name], tensor), (plan, name)
+
+
+@pytest.mark.parametrize("seed", range(PARTS))
+@pytest.mark.parametrize("ranks", GRIDS)
+def test_processes_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks, seed, tmp_path,
+                                                                          monkeypatch):
+    monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
+    assert_processes_give_the_bits_of_threads(cases_of(ranks, seed), ranks, tmp_path)
+
+
+@pytest.mark.parametrize("ranks, grids", [(2, [(2, 1, 1), (1, 2, 1)]), (4, [(2, 2, 1), (1, 4, 1), (4, 1, 1)])])
+def test_processes_with_experts_give_the_bits_of_threads_and_the_gradients_of_autograd(ranks, grids, tmp_path,
+                                                                                       monkeypatch):
+    monkeypatch.setenv("SLIMPACK_BUILD", str(BUILD))
+    cases = []
+    for seed, grid in enumerate(2 * grids, start=980 + 10 * ranks):
+        family, sizes, sequences, plan = with_experts(random_grid(seed, [grid]), seed)
+        if plan["dp"] > 1 and seed % 2:
+            with_zones(plan, seed)
+        cases.append((use_fp64_casts(make_model(family, seed, torch.float64, **sizes)), sequences, plan))
+    assert_processes_give_the_bits_of_threads(cases, ranks, tmp_path)
 
 
 def test_collectives_of_the_backend_give_what_messages_give_but_for_rounding(tmp_path, monkeypatch):

@@ -130,8 +130,8 @@ class _LookingWork:
 def observe(model, layers, own, running, values):
     """Returns what is Observed of the layers in the range `own`.
 
-    Runs on the meta device, too, where a layer may fail after its attention (experts are chosen by
-    values, which such tensors lack). Modules that compute with the mask itself run slice by slice from
+    Runs on the meta device, too, where a layer may fail after its attention or without any (experts are
+    chosen by values, which such tensors lack, and their products know few dtypes there). Modules that compute with the mask itself run slice by slice from
     then on (by_slice.py). values: of Skip.
 
     Raises InvalidInput for layers whose attention does not go through transformers' registry, or
@@ -168,7 +168,8 @@ def _look(model, layers, own, running, values):
                 module.forward = BySlice(module, running)
         attending, look = look.attending, _run(model, layers, own, running, values)
         look.by_slice = look.mask is not None and attending <= look.finished
-    if look.error is not None and not (look.calls or look.mixers or look.by_slice):
+    asks = look.calls or look.mixers or look.by_slice or mixes_no_tokens(model.config, own)
+    if look.error is not None and not asks:
         raise _unusable(model, own, reason_of(model, look.error)) from look.error
     return look
 

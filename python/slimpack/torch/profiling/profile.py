@@ -7,7 +7,6 @@ import torch
 import torch.distributed as dist
 
 from slimpack import InvalidInput, _planner
-from slimpack.settings import language_part
 from slimpack.torch.profiling.clock import Clock
 from slimpack.torch.profiling.blueprint import Blueprint
 from slimpack.torch.profiling.counted_model import counted
@@ -217,7 +216,7 @@ def cost_file(blueprint, dtype, known, layers, transfer):
     return {
         "format": "slimpack-cost", "version": 4 if known.is_whole else 5,
         **({} if known.is_whole else {"trained": _trained(known, trained.weights)}),
-        "model": language_part(json.loads(config.to_json_string(use_diff=False))), "dtype": DTYPES[dtype],
+        "model": _language_part(json.loads(config.to_json_string(use_diff=False))), "dtype": DTYPES[dtype],
         "tp": 1, "row_bytes": 0, "host_per_byte": 0, **parts[0],
         **({"more_kinds": parts[1:]} if parts[1:] else {}), "transfer_latency": latency,
         "transfer_per_byte": per_byte, "reduce_latency": latency, "reduce_per_byte": per_byte,
@@ -230,6 +229,16 @@ def cost_file(blueprint, dtype, known, layers, transfer):
                        for layer, of_kind in zip(layers, widths, strict=True)],
             "state_bytes": {"weights": size, "gradients": trained.gradients,
                             "optimizer": trained.optimizer}}}
+
+
+def _language_part(model):
+    """A configuration's values; of a model of more than text those of its language model, with the
+    tie_word_embeddings of the whole model, which transformers follows."""
+    text = model.get("text_config")
+    if text is None:
+        return model
+    tied = model.get("tie_word_embeddings")
+    return text if tied is None else text | {"tie_word_embeddings": tied}
 
 
 def _widths(text):
