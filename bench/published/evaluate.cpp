@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "bench/published/fit.h"
 #include "bench/published/predict.h"
@@ -13,18 +16,27 @@ namespace {
 constexpr std::size_t kSmallestGroup = 3;
 
 std::string reported_set(const PublishedStep& step, bool fitted) {
-  if (step.set == kOneNode) return fmt::format("{}, {}", step.set, fitted ? "fitted" : "held out");
+  const char* const half = fitted ? "fitted" : "held out";
+  if (step.set == kOneNode) return fmt::format("{}, {}", step.set, half);
   if (step.set == kManyNodes) return fmt::format("{}{}", step.set, step.tp > 8 ? ", tp 16" : "");
-  if (step.set == "llm-foundry")
-    return fmt::format("{}, {}", step.set, step.gpu.starts_with("a100") ? "A100" : "H100");
+  if (step.set == kFoundry)
+    return fmt::format("{}, {}, {}", step.set, step.gpu.starts_with("a100") ? "A100" : "H100",
+                       half);
   return step.set;
 }
 
-Outcome outcome_of(const PublishedStep& step, bool fitted, const Machines& machines) {
+/// Programs whose steps are predicted from hardware files alone, too: the error of plans without a
+/// profile (docs/prediction.md).
+bool predicted_twice(const PublishedStep& step) {
+  return step.set == kFoundry || step.set == "torchtitan";
+}
+
+Outcome outcome_of(const PublishedStep& step, std::string set, const Machines& machines,
+                   Figures figures) {
   Outcome outcome;
   outcome.step = step;
-  outcome.set = reported_set(step, fitted);
-  const Expressed job = express(step, machines);
+  outcome.set = std::move(set);
+  const Expressed job = express(step, machines, figures);
   if (const auto* reason = std::get_if<std::string>(&job)) {
     outcome.not_because = *reason;
     return outcome;
@@ -46,14 +58,19 @@ auto group_of(const PublishedStep& step) {
 
 std::vector<Outcome> evaluate(const std::vector<PublishedStep>& steps, const Machines& machines,
                               const std::function<void()>& progress) {
-  std::size_t one_node = 0;
-  for (const PublishedStep& step : steps) one_node += step.set == kOneNode ? 1 : 0;
-  const std::vector<bool> fitted = fitted_half(one_node);
+  std::map<std::string_view, std::vector<bool>> halves;
+  for (const FittedProgram& program : fitted_programs())
+    halves[program.set] = fitted_half(
+        static_cast<std::size_t>(std::ranges::count(steps, program.set, &PublishedStep::set)));
+  std::map<std::string_view, std::size_t> seen;
   std::vector<Outcome> outcomes;
-  std::size_t seen = 0;
   for (const PublishedStep& step : steps) {
-    const bool of_half = step.set == kOneNode && fitted[seen++];
-    outcomes.push_back(outcome_of(step, of_half, machines));
+    const auto half = halves.find(step.set);
+    const bool fitted = half != halves.end() && half->second[seen[half->first]++];
+    outcomes.push_back(outcome_of(step, reported_set(step, fitted), machines, Figures::kOfProgram));
+    if (predicted_twice(step) && outcomes.back().expressed())
+      outcomes.push_back(
+          outcome_of(step, "hardware files alone", machines, Figures::kOfHardwareFile));
     progress();
   }
   return outcomes;

@@ -18,14 +18,20 @@ constexpr double kLeastGain = 2e-4;
 constexpr int kStarts = 12;
 constexpr double kSpread = 3;
 
-std::vector<PublishedStep> fitted_steps(const Published& published) {
-  std::vector<PublishedStep> one_node;
+constexpr std::array<FittedProgram, 2> kPrograms{
+    {{kOneNode, &Machines::megatron}, {kFoundry, &Machines::eager}}};
+
+/// Steps that cannot be expressed are in one half or the other, too, and are not fitted.
+std::vector<PublishedStep> fitted_steps(const Published& published, std::string_view set,
+                                        const Machines& machines) {
+  std::vector<PublishedStep> all;
   for (const PublishedStep& step : published.steps)
-    if (step.set == kOneNode) one_node.push_back(step);
-  const std::vector<bool> fitted = fitted_half(one_node.size());
+    if (step.set == set) all.push_back(step);
+  const std::vector<bool> fitted = fitted_half(all.size());
   std::vector<PublishedStep> steps;
-  for (std::size_t s = 0; s < one_node.size(); ++s)
-    if (fitted[s]) steps.push_back(one_node[s]);
+  for (std::size_t s = 0; s < all.size(); ++s)
+    if (fitted[s] && std::holds_alternative<PublishedJob>(express(all[s], machines)))
+      steps.push_back(all[s]);
   return steps;
 }
 
@@ -43,8 +49,9 @@ struct Found {
   Machines machines;
 };
 
-/// Each figure in turn, multiplied and divided by factors that shrink.
-Found searched(const std::vector<PublishedStep>& steps, const Machines& from) {
+/// Each figure of a program in turn, multiplied and divided by factors that shrink.
+Found searched(const std::vector<PublishedStep>& steps, const Machines& from,
+               RuntimeSpec Machines::*program) {
   Found best{mean_error(steps, from), from};
   for (const double factor : kFactors)
     for (double before = 2 * best.error; best.error < before * (1 - kLeastGain);) {
@@ -52,12 +59,29 @@ Found searched(const std::vector<PublishedStep>& steps, const Machines& from) {
       for (const RuntimeField& field : runtime_fields())
         for (const double by : {factor, 1 / factor}) {
           Machines changed = best.machines;
-          changed.megatron.*(field.figure) *= by;
+          (changed.*program).*(field.figure) *= by;
           const double error = mean_error(steps, changed);
           if (error < best.error) best = {error, changed};
         }
     }
   return best;
+}
+
+Machines fitted_program(const std::vector<PublishedStep>& steps, const Machines& start,
+                        RuntimeSpec Machines::*program,
+                        const std::function<void(double)>& progress) {
+  Rng rng(kSeed);
+  Found best;
+  for (int s = 0; s < kStarts; ++s) {
+    Machines from = s == 0 ? start : best.machines;
+    if (s > 0)
+      for (const RuntimeField& field : runtime_fields())
+        (from.*program).*(field.figure) *= std::pow(kSpread, 2 * rng.uniform() - 1);
+    const Found found = searched(steps, from, program);
+    if (s == 0 || found.error < best.error) best = found;
+    progress(best.error);
+  }
+  return best.machines;
 }
 
 }  // namespace
@@ -92,24 +116,22 @@ double all_reduce_seconds(const HardwareSpec& hardware, const AllReduce& what) {
 }
 
 Machines fit(const Published& published, const Machines& start,
-             const std::function<void(double)>& progress) {
-  Machines first = start;
+             const std::function<void(std::string_view, double)>& progress) {
+  Machines machines = start;
   const FittedLink link = fit_link(published.all_reduces);
-  first.vtrain.node_link_latency_us = link.latency_us;
-  first.vtrain.node_link_bytes_per_second = link.bytes_per_second;
-  const std::vector<PublishedStep> steps = fitted_steps(published);
-  Rng rng(kSeed);
-  Found best;
-  for (int s = 0; s < kStarts; ++s) {
-    Machines from = s == 0 ? first : best.machines;
-    if (s > 0)
-      for (const RuntimeField& field : runtime_fields())
-        from.megatron.*(field.figure) *= std::pow(kSpread, 2 * rng.uniform() - 1);
-    const Found found = searched(steps, from);
-    if (s == 0 || found.error < best.error) best = found;
-    progress(best.error);
+  machines.vtrain.node_link_latency_us = link.latency_us;
+  machines.vtrain.node_link_bytes_per_second = link.bytes_per_second;
+  for (const auto& [set, runtime] : kPrograms) {
+    const std::vector<PublishedStep> steps = fitted_steps(published, set, machines);
+    if (steps.empty()) continue;
+    machines =
+        fitted_program(steps, machines, runtime, [&](double error) { progress(set, error); });
   }
-  return best.machines;
+  return machines;
+}
+
+std::span<const FittedProgram> fitted_programs() {
+  return kPrograms;
 }
 
 }  // namespace slimpack::bench

@@ -1,4 +1,4 @@
-// Fits the figures of vTrain's A100s to its measurements.
+// Fits the figures of programs, and of vTrain's links, to measurements.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,15 @@
 
 namespace slimpack::bench {
 
-/// Whether a one-node step is of the half that is fitted: a seeded choice by the step's place in
-/// its file. The other half is held out.
+/// A program of which half of a set's steps are fitted.
+struct FittedProgram {
+  std::string_view set;
+  RuntimeSpec Machines::*runtime;
+};
+[[nodiscard]] std::span<const FittedProgram> fitted_programs();
+
+/// Whether a step of such a set is of the half that is fitted: a seeded choice by the step's place
+/// among those of its set. The other half is held out.
 [[nodiscard]] std::vector<bool> fitted_half(std::size_t steps);
 
 /// The link of which all-reduces take 2 · latency + 2(n − 1)/n · bytes ÷ rate, as an all-gather and
@@ -24,12 +31,12 @@ struct FittedLink {
 /// The seconds of an all-reduce by the formula of fit_link.
 [[nodiscard]] double all_reduce_seconds(const HardwareSpec& hardware, const AllReduce& what);
 
-/// Machines with `vtrain`'s link and all figures of `megatron` fitted: the link to the all-reduces,
-/// the others to the fitted half of the one-node steps, from the figures given. Coordinate search
-/// on the mean relative error, from many seeded starts: each figure in turn is multiplied and
-/// divided by a factor that shrinks from 1.5 to 1.01. `progress` gets the least error after each
-/// start. Same data and start, same figures.
+/// Machines with `vtrain`'s link fitted to the all-reduces, and all figures of each fitted program
+/// to the fitted half of its steps, from the figures given; a figure of 0 stays 0. Coordinate
+/// search on the mean relative error, from many seeded starts: each figure in turn is multiplied
+/// and divided by a factor that shrinks from 1.5 to 1.01. `progress` gets the set and the least
+/// error after each start. Same data and start, same figures.
 [[nodiscard]] Machines fit(const Published& published, const Machines& start,
-                           const std::function<void(double)>& progress);
+                           const std::function<void(std::string_view, double)>& progress);
 
 }  // namespace slimpack::bench

@@ -37,11 +37,32 @@ Decoder shape_of(const PublishedStep& step) {
   return shape;
 }
 
+bool is_a100(const PublishedStep& step) {
+  return step.gpu.starts_with("A100") || step.gpu.starts_with("a100");
+}
+
 /// H800s differ from H100s in what no step here depends on.
 const HardwareSpec& hardware_of(const PublishedStep& step, const Machines& machines) {
+  const bool a100 = is_a100(step);
   if (step.gpu.starts_with("B200")) return machines.b200;
-  if (!step.gpu.starts_with("A100") && !step.gpu.starts_with("a100")) return machines.h100;
+  if (step.gpu.ends_with("500W")) return machines.h100_500w;
+  if (step.set == kFoundry) return a100 ? machines.a100_products : machines.h100_products;
+  if (!a100) return machines.h100;
   return runs_early_megatron(step) ? machines.vtrain : machines.a100;
+}
+
+RuntimeSpec runtime_of(const PublishedStep& step, const Machines& machines) {
+  if (runs_early_megatron(step)) return machines.megatron;
+  if (step.set == kFoundry) return machines.eager;
+  if (step.set == "torchtitan") return step.compiled ? machines.fused : machines.eager;
+  return step.set == "SimuMax" ? machines.fused : RuntimeSpec{};
+}
+
+/// The hardware with the speed that products have alone.
+HardwareSpec with_products(HardwareSpec hardware, const HardwareSpec& products) {
+  hardware.linear_flops = products.linear_flops;
+  hardware.linear_half_rows = products.linear_half_rows;
+  return hardware;
 }
 
 /// Megatron shards by sequence where its source says so, Megatron Core and torchtitan always.
@@ -118,21 +139,30 @@ Machines read_machines(const std::filesystem::path& root) {
     const std::filesystem::path file = published / name;
     return runtime_from_toml(read_file(file, "runtime"), file.string());
   };
-  return {.vtrain = read_hardware(published / "a100-vtrain.toml"),
-          .megatron = runtime("megatron.toml"),
-          .fused = runtime("fused.toml"),
-          .a100 = read_hardware(root / "hardware/a100.toml"),
-          .h100 = read_hardware(root / "hardware/h100-fa2.toml"),
-          .b200 = read_hardware(published / "b200.toml")};
+  Machines machines{.vtrain = read_hardware(published / "a100-vtrain.toml"),
+                    .megatron = runtime("megatron.toml"),
+                    .fused = runtime("fused.toml"),
+                    .eager = runtime("eager.toml"),
+                    .a100 = read_hardware(root / "hardware/a100.toml"),
+                    .h100 = read_hardware(root / "hardware/h100-fa2.toml"),
+                    .b200 = read_hardware(published / "b200.toml"),
+                    .a100_products = {},
+                    .h100_products = read_hardware(published / "h100-products.toml"),
+                    .h100_500w = read_hardware(published / "h100-500w.toml")};
+  machines.a100_products = with_products(machines.a100, machines.vtrain);
+  return machines;
 }
 
-Expressed express(const PublishedStep& step, const Machines& machines) {
+Expressed express(const PublishedStep& step, const Machines& machines, Figures figures) {
   if (std::string reason = obstacle(step); !reason.empty()) return reason;
   PublishedJob job;
   job.shape = shape_of(step);
-  job.hardware = hardware_of(step, machines);
-  if (runs_early_megatron(step)) job.runtime = machines.megatron;
-  if (step.set == "SimuMax") job.runtime = machines.fused;
+  if (figures == Figures::kOfProgram) {
+    job.hardware = hardware_of(step, machines);
+    job.runtime = runtime_of(step, machines);
+  } else {
+    job.hardware = is_a100(step) ? machines.a100 : machines.h100;
+  }
   job.tp = step.tp;
   job.dp = step.dp;
   job.sequence_sharded = shards_sequences(step);

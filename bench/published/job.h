@@ -20,7 +20,10 @@ struct Machines {
   HardwareSpec vtrain;   ///< its A100s (fit.h)
   RuntimeSpec megatron;  ///< of 2021 and 2022, fitted
   RuntimeSpec fused;     ///< of Megatron Core with fused kernels
+  RuntimeSpec eager;     ///< of PyTorch without a compiler, fitted
   HardwareSpec a100, h100, b200;
+  /// Those whose runtime counts the bytes besides products.
+  HardwareSpec a100_products, h100_products, h100_500w;
 };
 /// Reads the figures from hardware/ and bench/data/published below `root`.
 [[nodiscard]] Machines read_machines(const std::filesystem::path& root);
@@ -64,8 +67,15 @@ struct PublishedJob {
   Accounting accounting = Accounting::kFused;
 };
 
+/// The figures that a prediction is made from.
+enum class Figures : std::uint8_t {
+  kOfProgram,       ///< the GPU's, and what the program does besides products
+  kOfHardwareFile,  ///< those of hardware/ alone, as plans without a profile have them
+};
+
 /// The job, or why the model cannot express the step.
 using Expressed = std::variant<PublishedJob, std::string>;
-[[nodiscard]] Expressed express(const PublishedStep& step, const Machines& machines);
+[[nodiscard]] Expressed express(const PublishedStep& step, const Machines& machines,
+                                Figures figures = Figures::kOfProgram);
 
 }  // namespace slimpack::bench

@@ -32,17 +32,21 @@ void write_figures(const std::filesystem::path& file,
 }
 
 void write_fit(const std::filesystem::path& root, const Published& published) {
-  const Machines fitted = fit(published, read_machines(root), [](double error) {
-    fmt::print(stderr, "fitting: mean error {:.3f}%\n", 100 * error);
-  });
+  const Machines fitted =
+      fit(published, read_machines(root), [](std::string_view set, double error) {
+        fmt::print(stderr, "fitting {}: mean error {:.3f}%\n", set, 100 * error);
+      });
   const std::filesystem::path folder = root / "bench/data/published";
   write_figures(folder / "a100-vtrain.toml",
                 {{"node_link_bytes_per_second", fitted.vtrain.node_link_bytes_per_second},
                  {"node_link_latency_us", fitted.vtrain.node_link_latency_us}});
-  std::vector<std::pair<std::string_view, double>> figures;
-  for (const RuntimeField& field : runtime_fields())
-    figures.emplace_back(field.name, fitted.megatron.*(field.figure));
-  write_figures(folder / "megatron.toml", figures);
+  for (const auto& [file, runtime] :
+       {std::pair("megatron.toml", fitted.megatron), std::pair("eager.toml", fitted.eager)}) {
+    std::vector<std::pair<std::string_view, double>> figures;
+    for (const RuntimeField& field : runtime_fields())
+      figures.emplace_back(field.name, runtime.*(field.figure));
+    write_figures(folder / file, figures);
+  }
 }
 
 void run(const Arguments& arguments) {
@@ -75,7 +79,8 @@ int main(int argc, char** argv) {
   app.add_flag("--each", arguments.each, "Print every step with its errors");
   app.add_option("--json", arguments.json, "Write all figures here");
   app.add_flag("--fit", arguments.fit,
-               "First fit the figures of vTrain's A100s to half of its one-node steps, and\n"
-               "write them to a100-vtrain.toml and megatron.toml; takes minutes");
+               "First fit the figures of vTrain's A100s and of two programs to half of their\n"
+               "steps, and write them to a100-vtrain.toml, megatron.toml and eager.toml;\n"
+               "takes minutes");
   return slimpack::run_benchmark(app, argc, argv, [&] { slimpack::bench::run(arguments); });
 }

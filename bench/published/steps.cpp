@@ -35,7 +35,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSets{{
     {"PR482-", "Megatron 2023"},
     {"IE-", "InternEvo"},
     {"SM-", "SimuMax"},
-    {"MPT-", "llm-foundry"},
+    {"MPT-", kFoundry},
 }};
 
 PublishedStep vtrain_step(const CsvRow& row, std::string_view set) {
@@ -97,6 +97,7 @@ PublishedStep other_step(const CsvRow& row) {
   step.shard = row.text("shard");
   step.recompute = row.text("recompute");
   step.precision = row.text("precision");
+  step.compiled = std::string_view(row.text("note")).starts_with("compile");
   step.seconds = row.figure("step_ms") * 1e-3;
   step.memory = row.figure("mem_gib") * 0x1p30;
   return step;

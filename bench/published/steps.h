@@ -29,13 +29,15 @@ struct PublishedStep {
   std::int32_t micro_batch = 0;  ///< sequences of a MicroPack
   std::int32_t batch = 0;        ///< sequences of a step
   std::string shard, recompute, precision;
+  bool compiled = false;  ///< its source says that a compiler fused the operators
   double seconds = 0;
   double memory = 0;  ///< bytes, of the rank with the most
 };
 
-/// The sets of vTrain's steps.
+/// Sets: those of vTrain's steps, and that of MosaicML's.
 inline constexpr std::string_view kOneNode = "vTrain, 2-8 A100";
 inline constexpr std::string_view kManyNodes = "vTrain, 64-512 A100";
+inline constexpr std::string_view kFoundry = "llm-foundry";
 
 /// Each reads the text of one file of bench/data/published. Throws InvalidInput naming `origin`,
 /// line, column, value and rule.

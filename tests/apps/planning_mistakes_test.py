@@ -146,13 +146,13 @@ def test_a_plan_and_a_comparison_say_the_same_peak(workspace, lengths, tmp_path)
 
 def test_known_errors_stand_beside_predicted_times(workspace, lengths, tmp_path):
     wanted = [workspace.config("errors"), "--lengths", lengths, *settings(["train.device=cuda"])]
-    known = {"time": 0.17, "worst_time": 0.43, "memory": 0.11}
+    known = {"time": 0.18, "worst_time": 0.44, "memory": 0.11}
     for command, more in COMMANDS.items():
         if command == "sweep":
             continue
         done = run(command, *wanted, *more, "--json", tmp_path / "out.json")
         assert done.returncode == 0, done.stderr
-        assert "± 17%" in done.stdout, command
+        assert "± 18%" in done.stdout, command
         figures = json.loads((tmp_path / "out.json").read_text())
         if command == "layout":
             figures = figures["searches"][0]

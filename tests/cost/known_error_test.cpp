@@ -14,14 +14,14 @@ Costs on(bool gpu, bool measured) {
   return cost;
 }
 
-// docs/prediction.md: torchtitan 4 steps at 29%, llm-foundry 139 at 16% and 70 at 18%, so
-// (4 · 29 + 139 · 16 + 70 · 18) / 213 = 16.9%; the worst of them 43%.
+// docs/prediction.md: the published steps that hardware files alone predict are 18.0% off, the
+// worst of them 43.9%.
 TEST(KnownError, OfHardwareFilesIsThatOfPublishedSteps) {
   for (const bool gpu : {false, true}) {
-    EXPECT_EQ(known_error(on(gpu, false)).time, 17);
-    EXPECT_EQ(known_error(on(gpu, false)).worst_time, 43);
+    EXPECT_EQ(known_error(on(gpu, false)).time, 18);
+    EXPECT_EQ(known_error(on(gpu, false)).worst_time, 44);
   }
-  EXPECT_EQ(time_range(known_error(on(true, false))), "± 17%");
+  EXPECT_EQ(time_range(known_error(on(true, false))), "± 18%");
 }
 
 TEST(KnownError, OfProfilesIsSmallerAndDependsOnTheDevice) {
@@ -45,7 +45,7 @@ TEST(KnownError, OfMemoryDependsOnTheDeviceAndTheRuntime) {
 TEST(KnownError, OfLayersUnderAutogradIsThatOfAHardwareFileWhereNothingWasMeasured) {
   Costs layers = on(true, false);
   layers.autograd.emplace();
-  EXPECT_EQ(known_error(layers).time, 17);
+  EXPECT_EQ(known_error(layers).time, 18);
   layers.origin.fit_error = 0.02;
   EXPECT_EQ(known_error(layers).time, 4);
 }
@@ -53,7 +53,7 @@ TEST(KnownError, OfLayersUnderAutogradIsThatOfAHardwareFileWhereNothingWasMeasur
 TEST(KnownError, IsDataAndWords) {
   const KnownError error = known_error(on(true, false));
   const std::string text = describe(error);
-  for (const char* part : {"times ± 17% on average, 43% at worst", "memory 11%"})
+  for (const char* part : {"times ± 18% on average, 43% at worst", "memory 11%"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
   const nlohmann::json json = to_json(error);
   EXPECT_DOUBLE_EQ(json.at("time").get<double>(), 0.17);

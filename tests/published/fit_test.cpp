@@ -66,7 +66,8 @@ TEST(Fit, FindsFiguresThatExplainTheSteps) {
   start.megatron.layer_host_us = 600;
   start.megatron.elementwise_bytes = 60;
   double error = 1;
-  const Machines found = fit(published, start, [&](double least) { error = least; });
+  const Machines found =
+      fit(published, start, [&](std::string_view, double least) { error = least; });
   EXPECT_LT(error, 0.01);
   EXPECT_NEAR(found.megatron.layer_host_us, 1200, 60);
 }
