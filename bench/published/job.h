@@ -22,7 +22,7 @@ struct Machines {
   RuntimeSpec fused;     ///< of Megatron Core with fused kernels
   RuntimeSpec eager;     ///< of PyTorch without a compiler, fitted
   HardwareSpec a100, h100, b200;
-  /// Those whose runtime counts the bytes besides products.
+  /// GPUs of programs whose RuntimeSpec counts the bytes besides products.
   HardwareSpec a100_products, h100_products, h100_500w;
 };
 /// Reads the figures from hardware/ and bench/data/published below `root`.
