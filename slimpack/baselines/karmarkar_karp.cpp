@@ -36,19 +36,22 @@ struct Partition {
   std::int64_t spread = 0;
 };
 
-/// What decides which partition is joined next: the one with the widest spread; of equals, the one
-/// with the heaviest part.
-auto urgency(const Partition& partition) {
+/// The partition of the lowest rank is joined next: it has the widest spread and, of equals,
+/// the heaviest part.
+auto join_rank(const Partition& partition) {
   const Part& heaviest = *partition.parts.begin();
   return std::tuple(-partition.spread, -heaviest.sum, heaviest.first);
 }
 
 struct JoinsLater {
-  bool operator()(const Partition& a, const Partition& b) const { return urgency(a) > urgency(b); }
+  bool operator()(const Partition& a, const Partition& b) const {
+    return join_rank(a) > join_rank(b);
+  }
 };
 
-/// Nearly all joins are of a partition with a single value, so values are sorted once and wait
-/// outside the heap, and a join takes time for the parts of the smaller partition alone.
+/// Joins partitions until one is left. Nearly all joins are of a partition with a single value, so
+/// values are sorted once and wait outside the heap, and a join takes time for the parts of the
+/// smaller partition alone.
 class Differencing {
  public:
   Differencing(std::span<const std::int64_t> values, std::size_t parts)
@@ -91,7 +94,7 @@ class Differencing {
     if (joined_.empty()) return true;
     const std::size_t i = waiting_[begun_];
     const std::int64_t alone = count_ == 1 ? 0 : values_[i];
-    return std::tuple(-alone, -values_[i], i) < urgency(joined_.front());
+    return std::tuple(-alone, -values_[i], i) < join_rank(joined_.front());
   }
 
   Partition take() {
