@@ -26,9 +26,10 @@ struct LargeStep {
   Grid layout;
   double limit;
 };
-constexpr std::array kLargeSteps = {LargeStep{4096, {1, 8, 64}, 0.3},
-                                    LargeStep{100'000, {1, 4, 64}, 2},
-                                    LargeStep{100'000, {1, 4, 1250}, 10}};
+constexpr std::array kLargeSteps = {
+    LargeStep{4096, {1, 8, 64}, 0.3},  LargeStep{5000, {8, 2, 1}, 0.4},
+    LargeStep{20'000, {8, 2, 1}, 1.5}, LargeStep{100'000, {8, 2, 1}, 8},
+    LargeStep{100'000, {1, 4, 64}, 2}, LargeStep{100'000, {1, 4, 1250}, 5}};
 constexpr Tokens kLargeContext{65'536};
 
 /// The lengths of a step, with a name for tables.
@@ -130,10 +131,10 @@ class Planning {
     const auto job = grid_job(grid_cost("llama-3-8b", large.layout), large.layout,
                               log_normal_lengths(1, large.sequences, kLargeContext), kLargeContext);
     const auto step = planned(name, *job);
-    report_.add_goal(
-        {fmt::format("planning: {} documents on dp {}", large.sequences, large.layout.dp),
-         step ? step->best_planning_seconds : 0, Goal::Sense::kAtMost, large.limit,
-         Unit::kSeconds});
+    report_.add_goal({fmt::format("planning: {} documents on pp {} × dp {}", large.sequences,
+                                  large.layout.pp, large.layout.dp),
+                      step ? step->best_planning_seconds : 0, Goal::Sense::kAtMost, large.limit,
+                      Unit::kSeconds});
   }
 
   std::optional<RatedStep> planned(const std::string& name, StepJob job) {

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
+#include <iterator>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -20,88 +24,115 @@ struct Part {
   std::size_t last = kNone;
 };
 
-bool heavier(const Part& a, const Part& b) {
-  return std::tuple(-a.sum, a.first) < std::tuple(-b.sum, b.first);
-}
+struct Heavier {
+  bool operator()(const Part& a, const Part& b) const {
+    return std::tuple(-a.sum, a.first) < std::tuple(-b.sum, b.first);
+  }
+};
 
 /// A partition of some of the values. Parts that it does not list are empty.
 struct Partition {
-  std::vector<Part> parts;  ///< heaviest first
+  std::set<Part, Heavier> parts;
   std::int64_t spread = 0;
 };
 
-/// The partition with the widest spread is joined next; of equals, the one with the heaviest part.
+/// The partition of the lowest rank is joined next: it has the widest spread and, of equals,
+/// the heaviest part.
+auto join_rank(const Partition& partition) {
+  const Part& heaviest = *partition.parts.begin();
+  return std::tuple(-partition.spread, -heaviest.sum, heaviest.first);
+}
+
 struct JoinsLater {
   bool operator()(const Partition& a, const Partition& b) const {
-    return std::tuple(a.spread, a.parts.front().sum, b.parts.front().first) <
-           std::tuple(b.spread, b.parts.front().sum, a.parts.front().first);
+    return join_rank(a) > join_rank(b);
   }
 };
 
+/// Joins partitions until one is left. Nearly all joins are of a partition with a single value, so
+/// values are sorted once and wait outside the heap, and a join takes time for the parts of the
+/// smaller partition alone.
 class Differencing {
  public:
   Differencing(std::span<const std::int64_t> values, std::size_t parts)
-      : count_(parts), next_(values.size(), kNone) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      SLIMPACK_CHECK(values[i] >= 0);
-      put(with_spread({{{values[i], i, i}}, 0}));
-    }
+      : values_(values), count_(parts), next_(values.size(), kNone), waiting_(values.size()) {
+    for (const std::int64_t value : values) SLIMPACK_CHECK(value >= 0);
+    std::iota(waiting_.begin(), waiting_.end(), std::size_t{0});
+    std::ranges::stable_sort(waiting_, std::greater(), [&](std::size_t i) { return values[i]; });
   }
 
   std::vector<std::vector<std::size_t>> run() {
-    while (queue_.size() > 1) {
+    while (joined_.size() + waiting_.size() - begun_ > 1) {
       Partition a = take();
       Partition b = take();
       if (a.parts.size() < b.parts.size()) std::swap(a, b);
-      put(join(std::move(a), b));
+      join(a, b);
+      joined_.push_back(std::move(a));
+      std::push_heap(joined_.begin(), joined_.end(), JoinsLater());
     }
     std::vector<std::vector<std::size_t>> out(count_);
-    if (queue_.empty()) return out;
+    if (values_.empty()) return out;
     const Partition all = take();
-    for (std::size_t p = 0; p < all.parts.size(); ++p) {
-      for (std::size_t i = all.parts[p].first; i != kNone; i = next_[i]) out[p].push_back(i);
+    std::size_t p = 0;
+    for (const Part& part : all.parts) {
+      for (std::size_t i = part.first; i != kNone; i = next_[i]) out[p].push_back(i);
       std::sort(out[p].begin(), out[p].end());
+      ++p;
     }
     return out;
   }
 
  private:
-  Partition with_spread(Partition partition) const {
+  [[nodiscard]] std::int64_t spread(const Partition& partition) const {
     const auto& parts = partition.parts;
-    partition.spread = parts.front().sum - (parts.size() < count_ ? 0 : parts.back().sum);
-    return partition;
+    return parts.begin()->sum - (parts.size() < count_ ? 0 : parts.rbegin()->sum);
+  }
+
+  /// Whether the next of the waiting values is taken before all joined partitions.
+  [[nodiscard]] bool value_is_next() const {
+    if (begun_ == waiting_.size()) return false;
+    if (joined_.empty()) return true;
+    const std::size_t i = waiting_[begun_];
+    const std::int64_t alone = count_ == 1 ? 0 : values_[i];
+    return std::tuple(-alone, -values_[i], i) < join_rank(joined_.front());
   }
 
   Partition take() {
-    std::pop_heap(queue_.begin(), queue_.end(), JoinsLater());
-    Partition top = std::move(queue_.back());
-    queue_.pop_back();
+    if (value_is_next()) {
+      const std::size_t i = waiting_[begun_++];
+      Partition alone{{{values_[i], i, i}}, 0};
+      alone.spread = spread(alone);
+      return alone;
+    }
+    std::pop_heap(joined_.begin(), joined_.end(), JoinsLater());
+    Partition top = std::move(joined_.back());
+    joined_.pop_back();
     return top;
   }
 
-  void put(Partition partition) {
-    queue_.push_back(std::move(partition));
-    std::push_heap(queue_.begin(), queue_.end(), JoinsLater());
-  }
-
-  Partition join(Partition a, const Partition& b) {
-    a.parts.resize(std::min(count_, a.parts.size() + b.parts.size()));
-    // Part i of a joins part count − 1 − i of b. As long as both together have at most `count`
-    // parts, each joins an empty one.
-    for (std::size_t j = 0; j < b.parts.size(); ++j)
-      add(a.parts[a.parts.size() - 1 - j], b.parts[j]);
-    const auto changed = a.parts.end() - static_cast<std::ptrdiff_t>(b.parts.size());
-    std::sort(changed, a.parts.end(), heavier);
-    std::inplace_merge(a.parts.begin(), changed, a.parts.end(), heavier);
-    return with_spread(std::move(a));
+  /// Joins b into a, which has as many parts or more. The heaviest part of b joins the lightest of
+  /// a, and so on. As long as both together have at most `count` parts, each joins an empty one.
+  void join(Partition& a, const Partition& b) {
+    std::size_t empty = std::min(count_ - a.parts.size(), b.parts.size());
+    std::vector<Part> changed;
+    changed.reserve(b.parts.size());
+    for (const Part& part : b.parts) {
+      changed.push_back(part);
+      if (empty > 0) {
+        --empty;
+        continue;
+      }
+      const auto lightest = std::prev(a.parts.end());
+      add(changed.back(), *lightest);
+      a.parts.erase(lightest);
+    }
+    // Where parts are new, they are the lightest.
+    for (const Part& part : changed) a.parts.insert(a.parts.end(), part);
+    a.spread = spread(a);
   }
 
   /// Adds the values of `other` to `part`. The chain with the least index comes first.
   void add(Part& part, const Part& other) {
-    if (part.first == kNone) {
-      part = other;
-      return;
-    }
     Part front = part;
     Part back = other;
     if (back.first < front.first) std::swap(front, back);
@@ -109,9 +140,12 @@ class Differencing {
     part = {front.sum + back.sum, front.first, back.last};
   }
 
+  std::span<const std::int64_t> values_;
   std::size_t count_;
   std::vector<std::size_t> next_;
-  std::vector<Partition> queue_;  ///< a heap
+  std::vector<std::size_t> waiting_;  ///< heaviest first: values that make a partition each
+  std::size_t begun_ = 0;             ///< so many of them have been taken
+  std::vector<Partition> joined_;     ///< a heap
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace slimpack {
 ///    lightest part. Join them: the heaviest part of one with the lightest of the other, and so on.
 /// Result: the indices of each part's values, ascending; heaviest part first, then by first index.
 /// With at least `parts` values no part is empty. Deterministic: ties are broken by index.
-/// REQUIRES: parts ≥ 1, values ≥ 0. Cost: O(n · (parts + log n)), less where parts stay empty.
+/// REQUIRES: parts ≥ 1, values ≥ 0. Cost: O(n · log² n).
 [[nodiscard]] std::vector<std::vector<std::size_t>> karmarkar_karp(
     std::span<const std::int64_t> values, std::size_t parts);
 

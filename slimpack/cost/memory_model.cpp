@@ -17,13 +17,6 @@
 namespace slimpack {
 namespace {
 
-/// A replica's packs, with its shares of merged packs as slices of shorter sequences, and the
-/// lengths of these. Sequences of which it holds nothing have no slice and no length.
-struct HeldPacks {
-  PackPlan packs;
-  SequenceLengths lengths;
-};
-
 MicroPack own_share(const MicroPack& pack, const SequenceLengths& lengths, std::int32_t member) {
   MicroPack out{{}, pack.replicas};
   for (std::size_t i = 0; i < pack.slices.size(); ++i) {
@@ -39,24 +32,49 @@ MicroPack own_share(const MicroPack& pack, const SequenceLengths& lengths, std::
   return out;
 }
 
-/// `lengths` are indexed by the packs' SequenceIds.
-HeldPacks held_packs(const PackPlan& packs, const SequenceLengths& lengths, ReplicaId replica) {
-  HeldPacks held{packs, lengths};
-  for (auto* pass : {&held.packs.forward, &held.packs.backward})
-    for (MicroPack& pack : *pass)
-      if (pack.replicas > 1) pack = own_share(pack, lengths, replica.value() % pack.replicas);
-  for (const MicroPack& pack : packs.forward) {
-    if (pack.replicas == 1) continue;
-    for (std::size_t i = 0; i < pack.slices.size(); ++i) {
-      const std::size_t sequence = pack.slices[i].sequence.index();
-      const Zone zone = pack.zone(i);
-      held.lengths[sequence] = zone.has(replica.value() % pack.replicas)
-                                   ? Tokens(share_of(lengths[sequence].count(), zone.size))
-                                   : Tokens(0);
-    }
+/// A replica's packs, with its shares of merged packs as slices of shorter sequences, and the
+/// lengths of these. Sequences of which it holds nothing have no slice and no length. Where nothing
+/// is merged it keeps references to what it is given, for copies take long.
+class HeldPacks {
+ public:
+  /// `lengths` are indexed by the packs' SequenceIds.
+  HeldPacks(const PackPlan& packs, const SequenceLengths& lengths, ReplicaId replica)
+      : packs_(&packs), lengths_(&lengths) {
+    const auto merged = [](const MicroPack& pack) { return pack.replicas > 1; };
+    if (std::ranges::any_of(packs.forward, merged)) take_shares(replica);
   }
-  return held;
-}
+  HeldPacks(const HeldPacks&) = delete;
+  HeldPacks& operator=(const HeldPacks&) = delete;
+
+  [[nodiscard]] const PackPlan& packs() const { return *packs_; }
+  [[nodiscard]] const SequenceLengths& lengths() const { return *lengths_; }
+
+ private:
+  void take_shares(ReplicaId replica) {
+    shares_ = *packs_;
+    shorter_ = *lengths_;
+    for (auto* pass : {&shares_.forward, &shares_.backward})
+      for (MicroPack& pack : *pass)
+        if (pack.replicas > 1) pack = own_share(pack, *lengths_, replica.value() % pack.replicas);
+    for (const MicroPack& pack : packs_->forward) {
+      if (pack.replicas == 1) continue;
+      for (std::size_t i = 0; i < pack.slices.size(); ++i) {
+        const std::size_t sequence = pack.slices[i].sequence.index();
+        const Zone zone = pack.zone(i);
+        shorter_[sequence] = zone.has(replica.value() % pack.replicas)
+                                 ? Tokens(share_of((*lengths_)[sequence].count(), zone.size))
+                                 : Tokens(0);
+      }
+    }
+    packs_ = &shares_;
+    lengths_ = &shorter_;
+  }
+
+  const PackPlan* packs_;
+  const SequenceLengths* lengths_;
+  PackPlan shares_;
+  SequenceLengths shorter_;
+};
 
 /// Throws if the bytes of `tokens` tokens in `layers` layers could not be added up in 64 bits.
 void require_countable(const Costs& cost, std::int32_t layers, double tokens) {
@@ -196,13 +214,13 @@ std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPa
                                               const std::vector<RowsFrom>& rows,
                                               Recompute recompute, bool split) {
   std::vector<std::int64_t> out;
-  for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
-    const MicroPack& pack = held.packs.backward[p];
+  for (std::size_t p = 0; p < held.packs().backward.size(); ++p) {
+    const MicroPack& pack = held.packs().backward[p];
     // A fetched row belongs to this MicroPack alone.
     const bool views = rows[p] == RowsFrom::kViews && recompute != Recompute::kOffload;
     const PutOffWidths put_off = split ? put_off_widths(w, recompute, views) : PutOffWidths{};
     const std::int64_t copied = rows[p] == RowsFrom::kCopies ? w.joined(recompute) : 0;
-    out.push_back(layer_backward_transient(w, pack, held.lengths, recompute, put_off) +
+    out.push_back(layer_backward_transient(w, pack, held.lengths(), recompute, put_off) +
                   pack.tokens().count() * copied);
   }
   return out;
@@ -210,21 +228,21 @@ std::vector<std::int64_t> backward_transients(const LayerWidths& w, const HeldPa
 
 PackTransients pack_transients(const LayerWidths& w, const BoundStages& bound,
                                const PackPlan& packs, const HeldPacks& held) {
-  const SequenceLengths& lengths = held.lengths;
+  const SequenceLengths& lengths = held.lengths();
   PackTransients out;
-  for (const MicroPack& pack : held.packs.forward) {
+  for (const MicroPack& pack : held.packs().forward) {
     std::int64_t& opened = out.opened_kv.emplace_back(0);
     for (const Slice& s : pack.slices)
       if (s.begin == Tokens(0)) opened += 2 * w.k * lengths[s.sequence.index()].count();
   }
-  const auto segments = regroup(held.packs);
+  const auto segments = regroup(held.packs());
   const HeadMemory head = head_of(w, bound.cost);
   std::vector<RowsFrom> rows;
   std::vector<std::size_t> last_use(packs.forward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
-    const MicroPack& pack = held.packs.backward[p];
+    const MicroPack& pack = held.packs().backward[p];
     const std::int64_t tokens = pack.tokens().count();
-    rows.push_back(rows_from(held.packs, segments[p]));
+    rows.push_back(rows_from(held.packs(), segments[p]));
     LayerStores& stores = out.stores.emplace_back();
     for (const Slice& s : pack.slices) {
       stores.open(w, s, lengths[s.sequence.index()]);
@@ -236,14 +254,14 @@ PackTransients pack_transients(const LayerWidths& w, const BoundStages& bound,
   }
   out.ended.resize(packs.backward.size());
   for (std::size_t f = 0; f < last_use.size(); ++f)
-    out.ended[last_use[f]] += held.packs.forward[f].tokens().count();
+    out.ended[last_use[f]] += held.packs().forward[f].tokens().count();
   for (const Recompute recompute : all_recomputations()) {
     const auto r = static_cast<std::size_t>(recompute);
     const RecomputeByLayer& by_layer = bound.recompute;
     const bool used = by_layer.empty() ? recompute == Recompute::kElementwise
                                        : std::ranges::find(by_layer, recompute) != by_layer.end();
     if (!used) continue;
-    out.forward[r] = forward_transients(w, held.packs, recompute);
+    out.forward[r] = forward_transients(w, held.packs(), recompute);
     out.backward[r] = backward_transients(w, held, rows, recompute, false);
     if (bound.splits_backward()) out.input[r] = backward_transients(w, held, rows, recompute, true);
   }
@@ -316,9 +334,9 @@ TaskBytes bytes_of_rows(const BoundStages& bound, const HeldPacks& held) {
   const std::vector<LayerWidths> widths = widths_of(cost);
   const LayerWidths& w = widths.front();
   TaskBytes bytes;
-  const std::vector<Bytes> no_sequence(held.lengths.size());
-  const std::vector<Bytes> no_forward(held.packs.forward.size());
-  const std::vector<Bytes> no_backward(held.packs.backward.size());
+  const std::vector<Bytes> no_sequence(held.lengths().size());
+  const std::vector<Bytes> no_forward(held.packs().forward.size());
+  const std::vector<Bytes> no_backward(held.packs().backward.size());
   for (std::int32_t s = 0; s < bound.layout.stages(); ++s) {
     const auto proportion = [&](std::int64_t bytes_of_model) {
       return cost.row_bytes * static_cast<double>(bytes_of_model) / static_cast<double>(w.row());
@@ -328,16 +346,16 @@ TaskBytes bytes_of_rows(const BoundStages& bound, const HeldPacks& held) {
     // In transit to host memory or back: a layer's rows beside those of the layer that runs.
     const auto travelling = static_cast<double>(std::min<std::int64_t>(2, offloading_layers(runs)));
     const std::int64_t on_their_way = whole_bytes(travelling * cost.row_bytes);
-    bytes.rows.push_back(per_pack(held.packs.forward, whole_bytes(row)));
+    bytes.rows.push_back(per_pack(held.packs().forward, whole_bytes(row)));
     bytes.kv.push_back(no_sequence);
     bytes.dkv.push_back(no_sequence);
-    bytes.forward_transient.push_back(per_pack(held.packs.forward, on_their_way));
-    bytes.backward_transient.push_back(per_pack(held.packs.backward, on_their_way));
+    bytes.forward_transient.push_back(per_pack(held.packs().forward, on_their_way));
+    bytes.backward_transient.push_back(per_pack(held.packs().backward, on_their_way));
     if (!bound.splits_backward()) continue;
     const double operands = proportion(bound.layout.layers(StageId(s)) * w.weight_operands());
-    bytes.weight_operands.push_back(per_pack(held.packs.backward, whole_bytes(operands)));
+    bytes.weight_operands.push_back(per_pack(held.packs().backward, whole_bytes(operands)));
     bytes.input_transient.push_back(
-        per_pack(held.packs.backward, whole_bytes(operands) + on_their_way));
+        per_pack(held.packs().backward, whole_bytes(operands) + on_their_way));
     bytes.weight_transient.push_back(no_backward);
   }
   bytes.forward_input = no_forward;
@@ -354,16 +372,16 @@ void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMe
   };
   const std::int64_t hidden = kinds.front().widths.hidden;  // of all kinds
   bytes.kv.push_back(per_sequence(
-      held.lengths, sum([](const LayerWidths& w, const LayerRun&) { return 2 * w.k; })));
+      held.lengths(), sum([](const LayerWidths& w, const LayerRun&) { return 2 * w.k; })));
   bytes.dkv.push_back(per_sequence(
-      held.lengths, sum([](const LayerWidths& w, const LayerRun&) { return w.gradients(); })));
+      held.lengths(), sum([](const LayerWidths& w, const LayerRun&) { return w.gradients(); })));
   auto& rows = bytes.rows.emplace_back();
   auto& forward = bytes.forward_transient.emplace_back();
   const std::int64_t kept =
       sum([](const LayerWidths& w, const LayerRun& run) { return w.kept(run.recompute); });
-  for (std::size_t p = 0; p < held.packs.forward.size(); ++p) {
+  for (std::size_t p = 0; p < held.packs().forward.size(); ++p) {
     // The last stage's output is the head's input, which is kept with the rows.
-    const std::int64_t tokens = held.packs.forward[p].tokens().count();
+    const std::int64_t tokens = held.packs().forward[p].tokens().count();
     const std::int64_t head = last ? tokens * hidden : 0;
     rows.emplace_back(tokens * kept + head);
     forward.emplace_back(stage_forward_transient(kinds, runs, p, tokens) - head);
@@ -371,8 +389,8 @@ void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMe
   const KindMemory& end = kinds[runs.back().kind];
   const auto backward = [&](Leaves leaves) {
     std::vector<Bytes> out;
-    for (std::size_t p = 0; p < held.packs.backward.size(); ++p) {
-      const std::int64_t tokens = held.packs.backward[p].tokens().count();
+    for (std::size_t p = 0; p < held.packs().backward.size(); ++p) {
+      const std::int64_t tokens = held.packs().backward[p].tokens().count();
       const std::int64_t freed = last ? end.transients.ended[p] * hidden : 0;
       const std::int64_t stage = stage_backward_transient(kinds, runs, p, tokens, leaves, freed);
       // The last layer's rows are fetched while the head runs.
@@ -385,10 +403,10 @@ void add_stage(TaskBytes& bytes, const HeldPacks& held, const std::vector<KindMe
   bytes.backward_transient.push_back(backward(Leaves::kNothing));
   if (!split) return;
   bytes.weight_operands.push_back(
-      per_pack(held.packs.backward,
+      per_pack(held.packs().backward,
                sum([](const LayerWidths& w, const LayerRun&) { return w.weight_operands(); })));
   bytes.input_transient.push_back(backward(Leaves::kOperands));
-  auto& weights = bytes.weight_transient.emplace_back(held.packs.backward.size());
+  auto& weights = bytes.weight_transient.emplace_back(held.packs().backward.size());
   for (const LayerRun& run : runs)
     for (std::size_t p = 0; p < weights.size(); ++p)
       weights[p] = std::max(weights[p], kinds[run.kind].transients.weights[p]);
@@ -424,7 +442,7 @@ TaskBytes PackFlowStages::bytes(const PackPlan& packs, const SequenceLengths& le
                                 Counted counted, ReplicaId replica) const {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
-  const HeldPacks held = held_packs(packs, lengths, replica);
+  const HeldPacks held(packs, lengths, replica);
   if (cost.row_bytes > 0) return bytes_of_rows(*this, held);
   const std::vector<LayerWidths> widths = widths_of(cost, counted);
   std::vector<KindMemory> kinds;
@@ -434,9 +452,9 @@ TaskBytes PackFlowStages::bytes(const PackPlan& packs, const SequenceLengths& le
     add_stage(bytes, held, kinds, runs_of(*this, widths, StageId(s)),
               s == layout.stages() - 1 && !layout.spread_vocabulary, splits_backward());
   if (layout.spread_vocabulary)
-    add_vocabulary(bytes, head_of(widths.front(), cost), held.packs, layout.ranks());
-  bytes.forward_input = per_pack(held.packs.forward, widths.front().hidden);
-  bytes.backward_input = per_pack(held.packs.backward, widths.front().hidden);
+    add_vocabulary(bytes, head_of(widths.front(), cost), held.packs(), layout.ranks());
+  bytes.forward_input = per_pack(held.packs().forward, widths.front().hidden);
+  bytes.backward_input = per_pack(held.packs().backward, widths.front().hidden);
   return bytes;
 }
 
@@ -449,7 +467,7 @@ TaskBytes PackFlowStages::host_bytes(const PackPlan& packs, const SequenceLength
                                      ReplicaId replica) const {
   require_countable(cost, layout.layer_begin.back(),
                     static_cast<double>(total_tokens(lengths).count()));
-  const HeldPacks held = held_packs(packs, lengths, replica);
+  const HeldPacks held(packs, lengths, replica);
   const std::vector<LayerWidths> widths = widths_of(cost);
   const auto offloaded = [&](const LayerRun& run) {
     const std::int64_t row =
@@ -459,7 +477,7 @@ TaskBytes PackFlowStages::host_bytes(const PackPlan& packs, const SequenceLength
   TaskBytes bytes;
   for (std::int32_t s = 0; s < layout.stages(); ++s) {
     const std::int64_t row = sum_of(runs_of(*this, widths, StageId(s)), offloaded);
-    bytes.rows.push_back(per_pack(held.packs.forward, row));
+    bytes.rows.push_back(per_pack(held.packs().forward, row));
     bytes.kv.push_back(per_sequence(lengths, 0));
     bytes.dkv.push_back(bytes.kv.back());
     bytes.forward_transient.push_back(per_pack(packs.forward, 0));

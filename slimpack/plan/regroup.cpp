@@ -25,7 +25,8 @@ struct RowsBySequence {
   std::vector<std::size_t> begin;
   std::vector<ForwardRows> rows;
 
-  RowsBySequence(const PackPlan& packs, const ShareOfPack& share_of) {
+  template <class ShareOf>
+  RowsBySequence(const PackPlan& packs, const ShareOf& share_of) {
     std::size_t sequences = 0;
     for (const MicroPack& pack : packs.forward)
       for (const Slice& slice : pack.slices)
@@ -64,13 +65,8 @@ void append(std::vector<RowSegment>& segments, const RowSegment& next) {
   }
 }
 
-}  // namespace
-
-std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
-  return regroup(packs, [](const MicroPack&, std::size_t) { return RowShare{}; });
-}
-
-std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs, const ShareOfPack& share_of) {
+template <class ShareOf>
+std::vector<std::vector<RowSegment>> regrouped(const PackPlan& packs, const ShareOf& share_of) {
   const RowsBySequence rows(packs, share_of);
   std::vector<std::vector<RowSegment>> result(packs.backward.size());
   for (std::size_t p = 0; p < packs.backward.size(); ++p) {
@@ -89,6 +85,16 @@ std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs, const ShareO
     }
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs) {
+  return regrouped(packs, [](const MicroPack&, std::size_t) { return RowShare{}; });
+}
+
+std::vector<std::vector<RowSegment>> regroup(const PackPlan& packs, const ShareOfPack& share_of) {
+  return regrouped(packs, share_of);
 }
 
 namespace {

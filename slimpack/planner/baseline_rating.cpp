@@ -1,8 +1,10 @@
 #include "slimpack/planner/baseline_rating.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
+#include "slimpack/base/threads.h"
 #include "slimpack/planner/baseline_orders.h"
 #include "slimpack/planner/best_order.h"
 #include "slimpack/planner/replica_tasks.h"
@@ -15,6 +17,9 @@ namespace {
 /// Schedules of one replica with no more packs are tried under every cap that makes a difference.
 /// With more packs there are more such caps, and each schedule takes longer.
 constexpr std::size_t kFewPacks = 32;
+/// Replicas of steps with more sequences are asked on all threads; with fewer these would take
+/// longer to start.
+constexpr std::size_t kFewSequences = 8192;
 
 /// Bytes that the longest sequence keeps on the fullest rank.
 Bytes kept(const BaselineRequest& request, const StageTable& table) {
@@ -47,6 +52,23 @@ std::vector<StageTable> leaner_and_leaner(const BaselineRequest& request,
   return tables;
 }
 
+/// The work of the busiest stage, which takes less time to find than order_bound and mostly says as
+/// much.
+Nanos busiest(const TaskTimes& times) {
+  Nanos most;
+  for (std::size_t s = 0; s < times.forward.size(); ++s) {
+    Nanos work;
+    for (const Nanos time : times.forward[s]) work += time;
+    for (std::size_t b = 0; b < times.backward[s].size(); ++b)
+      work += times.input_gradient.empty()
+                  ? times.backward[s][b]
+                  : std::min(times.backward[s][b],
+                             times.input_gradient[s][b] + times.weight_gradient[s][b]);
+    most = std::max(most, work);
+  }
+  return most;
+}
+
 }  // namespace
 
 BaselineRating::BaselineRating(const BaselineRequest& request)
@@ -75,19 +97,32 @@ void BaselineRating::rate(const Baseline& baseline, const Tuning& tuning,
 bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
   if (!best_ || made.discipline == Discipline::kCyclic) return true;
   const auto& replicas = made.plan.replicas;
-  for (std::size_t r = 0; r < replicas.size(); ++r) {
+  return !first_of(0, replicas.size(), [&](std::size_t r) {
     // Replicas that share all packs have the same times.
     if (r > 0 && request_.step.job.speed.empty() && replicas[r].packs == replicas[r - 1].packs)
-      continue;
-    if (!order_has_chance(fixed_order(made, r), made.plan, r, cheapest_)) return false;
-  }
-  return true;
+      return false;
+    return !order_has_chance(fixed_order(made, r), made.plan, r, cheapest_);
+  });
+}
+
+std::optional<std::size_t> BaselineRating::first_of(
+    std::size_t begin, std::size_t count, const std::function<bool(std::size_t)>& of) const {
+  const std::size_t none = begin + count;
+  std::atomic<std::size_t> first = none;
+  const int threads = request_.step.lengths.size() > kFewSequences ? machine_threads() : 1;
+  for_each_index(count, threads, [&](std::size_t i) {
+    if (begin + i >= first || !of(begin + i)) return;
+    for (std::size_t known = first;
+         begin + i < known && !first.compare_exchange_weak(known, begin + i);) {
+    }
+  });
+  return first < none ? std::optional<std::size_t>(first) : std::nullopt;
 }
 
 bool BaselineRating::order_has_chance(const Schedule& order, const StepPlan& plan,
                                       std::size_t replica, const StageTable& table) const {
   const TaskTimes times = table.times(plan.replicas[replica].packs, ReplicaId(replica));
-  return has_chance(order_bound(order, times));
+  return has_chance(busiest(times)) && has_chance(order_bound(order, times));
 }
 
 BaselineRating::Rated BaselineRating::simulated(RatedPlan step, Attention attention) const {
@@ -161,13 +196,12 @@ bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table,
 
 bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table) {
   const std::size_t count = step.plan.replicas.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t r = (asked_first_ + i) % count;
-    if (!hopeless(step, table, r)) continue;
-    asked_first_ = r;
-    return true;
-  }
-  return false;
+  asked_first_ %= count;
+  if (hopeless(step, table, asked_first_)) return true;
+  const auto other = first_of(asked_first_ + 1, count - 1,
+                              [&](std::size_t r) { return hopeless(step, table, r % count); });
+  asked_first_ = other.value_or(asked_first_) % count;
+  return other.has_value();
 }
 
 /// Where MicroPacks cost more by themselves than their tokens do, a recomputation with more work

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -39,6 +40,10 @@ class BaselineRating {
     RankNeed need;
   };
 
+  /// The first number from `begin` on, of so many, of which this is true. Asks several at a time in
+  /// large steps.
+  [[nodiscard]] std::optional<std::size_t> first_of(
+      std::size_t begin, std::size_t count, const std::function<bool(std::size_t)>& of) const;
   /// Whether this order of a replica's packs leaves a chance with these costs.
   [[nodiscard]] bool order_has_chance(const Schedule& order, const StepPlan& plan,
                                       std::size_t replica, const StageTable& table) const;

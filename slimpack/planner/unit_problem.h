@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -35,6 +36,7 @@ struct UnitTrial {
   Nanos bound;  ///< no schedule of them is shorter; of an uncut one: the least to be expected
   double score = std::numeric_limits<double>::infinity();  ///< as Favourites::average
   double free = std::numeric_limits<double>::infinity();   ///< its makespan without a cap
+  std::optional<RankNeed> need = {};                       ///< its least memory, once it is known
 };
 
 /// `hints`: candidates to begin with.

@@ -137,7 +137,8 @@ double score(const UnitProblem& problem, UnitKnown& known, UnitTrial& trial) {
   const ListScheduler scheduler = scheduler_of(problem, trial);
   const bool wide = problem.request.depth.effort > 1;
   Favourites& favourites = known.favourites;
-  const Bytes least = largest_need(scheduler.least_memory()).bytes;
+  trial.need = largest_need(scheduler.least_memory());
+  const Bytes least = trial.need->bytes;
   known.leanest.consider(trial.candidate, static_cast<double>(least.count()));
   const auto consider = [&](Favourite& favourite, Nanos makespan) {
     const auto score = static_cast<double>(makespan.count());
@@ -278,15 +279,22 @@ std::vector<Bytes> ladder(const StepProblem& problem, Bytes need) {
   return caps;
 }
 
+/// Keeps what a trial needs at least. Result: whether it may fit.
+bool may_fit(const UnitProblem& problem, UnitKnown& known, const RankNeed& need) {
+  if (!known.least_need || need.bytes < known.least_need->bytes) known.least_need = need;
+  const std::optional<Bytes>& cap = problem.step().memory_cap;
+  return !cap || need.bytes <= *cap;
+}
+
 void climb_ladder(const UnitProblem& problem, UnitKnown& known, UnitTrial& trial) {
   if (trial.bound >= best_makespan(problem, known)) return;
+  // Many trials fit nowhere. Those that were scored need no scheduler to say so.
+  if (trial.need && !may_fit(problem, known, *trial.need)) return;
   const ListScheduler scheduler = scheduler_of(problem, trial);
   const RankNeed need = largest_need(scheduler.least_memory());
-  if (!known.least_need || need.bytes < known.least_need->bytes) known.least_need = need;
-  const StepProblem& step = problem.step();
-  if (step.memory_cap && need.bytes > *step.memory_cap) return;
+  if (!may_fit(problem, known, need)) return;
 
-  const std::vector<Bytes> caps = ladder(step, need.bytes);
+  const std::vector<Bytes> caps = ladder(problem.step(), need.bytes);
   for (const Pass first : {Pass::kBackward, Pass::kForward}) {
     Bytes memory(std::numeric_limits<std::int64_t>::max());
     for (const Bytes cap : caps) {
@@ -339,7 +347,13 @@ void climb(const UnitProblem& problem, UnitKnown& known) {
   SLIMPACK_CHECK(known.explored() && !exhausted(problem, known));
   if (known.climbed == 0) sort_for_climbing(problem, known.trials);
   UnitTrial& trial = known.trials[known.climbed++];
-  if (trial.replicas.empty()) trial = cut_trial(problem, trial.candidate);
+  if (trial.replicas.empty()) {
+    // The bound of those that were left out for too many MicroPacks is one of fewer.
+    if (trial.candidate.cut.fluid.packs > known.limits.most &&
+        trial.bound >= best_makespan(problem, known))
+      return;
+    trial = cut_trial(problem, trial.candidate);
+  }
   climb_ladder(problem, known, trial);
   trial.replicas.clear();  // nobody asks for them again
 }

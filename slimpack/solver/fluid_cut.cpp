@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -26,7 +27,7 @@ struct Walk {
   std::vector<double> cost_from;   ///< of all sequences from a place on, each in one slice
 };
 
-Slice whole(const Walk& walk, std::size_t place) {
+Slice whole_sequence(const Walk& walk, std::size_t place) {
   const SequenceId id = walk.order[place];
   return {id, Tokens(0), walk.lengths[id.index()]};
 }
@@ -35,7 +36,8 @@ Walk make_walk(const SequenceLengths& lengths, const std::vector<SequenceId>& or
                const PackCost& cost, Pass pass, const FluidCutOptions& options) {
   Walk walk{lengths, order, cost, pass, options.granularity.count(), options.fill, {}, {}};
   walk.whole_cost.reserve(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) walk.whole_cost.push_back(cost(whole(walk, i)));
+  for (std::size_t i = 0; i < order.size(); ++i)
+    walk.whole_cost.push_back(cost(whole_sequence(walk, i)));
   walk.cost_from.assign(order.size() + 1, 0);
   for (std::size_t i = order.size(); i-- > 0;)
     walk.cost_from[i] = walk.cost_from[i + 1] + walk.whole_cost[i];
@@ -129,17 +131,44 @@ struct Poured {
   double room = 0;  ///< of the last MicroPack, when everything fits
 };
 
-/// Pours every sequence of the walk into at most `limit` MicroPacks of budget(index) each and calls
-/// emit(index, slice) for every slice.
+/// The place of the first sequence, from `begin` on, that does not fit into the room whole. Looks
+/// twice as far each time, for a MicroPack has few of the sequences.
+std::size_t end_within(const Walk& walk, std::size_t begin, double room) {
+  const std::vector<double>& from = walk.cost_from;
+  const auto fits = [&](std::size_t end) { return from[begin] - from[end] <= room; };
+  const std::size_t most = walk.order.size();
+  std::size_t low = begin, high = begin + 1;
+  while (high <= most && fits(high)) {
+    low = high;
+    high += high - begin;
+  }
+  high = std::min(high, most + 1);
+  while (high - low > 1) {
+    const std::size_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+/// Pours every sequence of the walk into at most `limit` MicroPacks of budget(index) each. Calls
+/// emit.whole(index, begin, end) for sequences that stay whole, at these places, and
+/// emit.slice(index, slice) for every slice of the others.
 template <class Budget, class Emit>
-Poured pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit) {
+Poured pour(const Walk& walk, int limit, const Budget& budget, Emit&& emit) {
   int pack = 0;
   double room = budget(0);
   bool empty = true;
   for (std::size_t i = 0; i < walk.order.size(); ++i) {
-    Slice rest = whole(walk, i);
+    if (const std::size_t end = end_within(walk, i, room); end > i) {
+      emit.whole(pack, i, end);
+      room -= walk.cost_from[i] - walk.cost_from[end];
+      empty = false;
+      i = end;
+      if (i == walk.order.size()) break;
+    }
+    Slice rest = whole_sequence(walk, i);
     double rest_cost = walk.whole_cost[i];
-    if (!walk.fill && !empty && rest_cost > room) {
+    if (!walk.fill && !empty) {
       if (++pack >= limit) return {limit, walk.cost_from[i], 0};
       room = budget(pack);
       empty = true;
@@ -151,7 +180,7 @@ Poured pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit)
       if (k == 0 && empty) k = 1;
       if (k > cuts.count()) break;
       if (k > 0) {
-        emit(pack, cuts.piece(k));
+        emit.slice(pack, cuts.piece(k));
         rest = cuts.remainder(k);
         rest_cost = walk.cost(rest);
       }
@@ -159,7 +188,7 @@ Poured pour(const Walk& walk, int limit, const Budget& budget, const Emit& emit)
       room = budget(pack);
       empty = true;
     }
-    emit(pack, rest);
+    emit.slice(pack, rest);
     room -= rest_cost;
     empty = false;
   }
@@ -183,6 +212,12 @@ std::vector<double> taper_shares(const FluidCutOptions& options) {
   return shares;
 }
 
+/// Where only the budget is asked for.
+struct NoSlices {
+  void whole(int, std::size_t, std::size_t) const {}
+  void slice(int, const Slice&) const {}
+};
+
 /// The smallest full budget (to kPrecision) with which the walk fits into the MicroPacks.
 double least_budget(const Walk& walk, const std::vector<double>& shares) {
   constexpr double kPrecision = 1e-3;
@@ -191,7 +226,7 @@ double least_budget(const Walk& walk, const std::vector<double>& shares) {
   // The cost that a full budget misses (< 0) or has to spare.
   const auto spare_of = [&](double full) {
     const auto budget = [&](int pack) { return full * shares[static_cast<std::size_t>(pack)]; };
-    const Poured result = pour(walk, packs, budget, [](int, const Slice&) {});
+    const Poured result = pour(walk, packs, budget, NoSlices());
     if (result.left > 0) return -result.left;
     const double unused = std::accumulate(shares.begin() + result.packs, shares.end(), 0.0);
     return std::max(0.0, unused * full + result.room);
@@ -227,14 +262,35 @@ double least_budget(const Walk& walk, const std::vector<double>& shares) {
   return high;
 }
 
+/// Collects the slices of MicroPacks.
+class Packing {
+ public:
+  Packing(const Walk& walk, std::size_t packs) : walk_(walk) { packs_.reserve(packs); }
+
+  void whole(int pack, std::size_t begin, std::size_t end) {
+    std::vector<Slice>& slices = slices_of(pack);
+    slices.reserve(slices.size() + end - begin);
+    for (std::size_t i = begin; i < end; ++i) slices.push_back(whole_sequence(walk_, i));
+  }
+  void slice(int pack, const Slice& slice) { slices_of(pack).push_back(slice); }
+
+  [[nodiscard]] std::vector<MicroPack> take() { return std::move(packs_); }
+
+ private:
+  std::vector<Slice>& slices_of(int pack) {
+    packs_.resize(static_cast<std::size_t>(pack) + 1);
+    return packs_.back().slices;
+  }
+
+  const Walk& walk_;
+  std::vector<MicroPack> packs_;
+};
+
 std::vector<MicroPack> poured(const Walk& walk, const std::vector<double>& shares, double full) {
-  std::vector<MicroPack> packs;
+  Packing packing(walk, shares.size());
   const auto budget = [&](int pack) { return full * shares[static_cast<std::size_t>(pack)]; };
-  const auto emit = [&](int pack, const Slice& slice) {
-    packs.resize(static_cast<std::size_t>(pack) + 1);
-    packs.back().slices.push_back(slice);
-  };
-  const Poured result = pour(walk, static_cast<int>(shares.size()), budget, emit);
+  const Poured result = pour(walk, static_cast<int>(shares.size()), budget, packing);
+  std::vector<MicroPack> packs = packing.take();
   SLIMPACK_CHECK(static_cast<std::size_t>(result.packs) == packs.size() && result.left == 0);
   return packs;
 }
@@ -275,16 +331,29 @@ std::vector<MicroPack> repacked(const std::vector<MicroPack>& forward, const Pac
 std::vector<SequenceId> fluid_order(const SequenceLengths& lengths,
                                     std::vector<SequenceId> sequences, int short_first) {
   SLIMPACK_CHECK(short_first >= 0);
-  const auto shorter = [&](SequenceId a, SequenceId b) {
-    return std::pair(lengths[a.index()], a) < std::pair(lengths[b.index()], b);
-  };
+  sort_longest_first(lengths, sequences);
+  // The shortest are at the end, those of one length by id.
+  std::vector<SequenceId> ahead;
+  const std::size_t wanted = std::min(static_cast<std::size_t>(short_first), sequences.size());
+  for (auto end = sequences.end(); ahead.size() < wanted;) {
+    const Tokens length = lengths[std::prev(end)->index()];
+    const auto begin =
+        std::lower_bound(sequences.begin(), end, length,
+                         [&](SequenceId q, Tokens of) { return lengths[q.index()] > of; });
+    const auto taken = begin + std::min<std::ptrdiff_t>(
+                                   end - begin, static_cast<std::ptrdiff_t>(wanted - ahead.size()));
+    ahead.insert(ahead.end(), begin, taken);
+    end = sequences.erase(begin, taken);  // if more are wanted, all of this length are gone
+  }
+  ahead.insert(ahead.end(), sequences.begin(), sequences.end());
+  return ahead;
+}
+
+void sort_longest_first(const SequenceLengths& lengths, std::vector<SequenceId>& sequences) {
   const auto longer = [&](SequenceId a, SequenceId b) {
     return std::pair(lengths[b.index()], a) < std::pair(lengths[a.index()], b);
   };
-  std::sort(sequences.begin(), sequences.end(), shorter);
-  const std::size_t ahead = std::min(static_cast<std::size_t>(short_first), sequences.size());
-  std::sort(sequences.begin() + static_cast<std::ptrdiff_t>(ahead), sequences.end(), longer);
-  return sequences;
+  if (!std::ranges::is_sorted(sequences, longer)) std::ranges::sort(sequences, longer);
 }
 
 PackPlan fluid_cut(const SequenceLengths& lengths, const std::vector<SequenceId>& order,

@@ -34,6 +34,9 @@ struct FluidCutOptions {
                                                   std::vector<SequenceId> sequences,
                                                   int short_first);
 
+/// Longest first, ties by id. Cost: O(sequences) where they are so already.
+void sort_longest_first(const SequenceLengths& lengths, std::vector<SequenceId>& sequences);
+
 /// The forward partition walks the sequences in `order`, each from its head; the backward partition
 /// walks them in the same order, each from its tail, with its own cost. Each uses the smallest time
 /// budget with which everything fits into `packs` MicroPacks (to 0.1%), so the last one holds the
@@ -43,7 +46,8 @@ struct FluidCutOptions {
 /// (check_plan). It has fewer than `packs` MicroPacks when there are too few places to cut. The
 /// costs are those of the stage that paces the pipeline; only their ratios matter. REQUIRES:
 /// `order` names distinct, non-empty sequences; packs, granularity ≥ 1; 0 < taper ≤ 1. Cost: about
-/// ten times O(sequences + packs · log(length / granularity)) evaluations of the costs.
+/// ten times O(packs · log(sequences · length / granularity)) evaluations of the costs, once
+/// O(sequences).
 [[nodiscard]] PackPlan fluid_cut(const SequenceLengths& lengths,
                                  const std::vector<SequenceId>& order, const PackCost& forward,
                                  const PackCost& backward, const FluidCutOptions& options);

@@ -41,6 +41,7 @@ ReplicaShare share_of(const SequenceLengths& lengths, const Assignment& assignme
   }
   Segment& alone = share.segments.emplace_back();
   for (const SequenceId q : assignment.own[r]) alone.sequences.push_back(own_id(q));
+  sort_longest_first(share.lengths, alone.sequences);  // once, for all cuts
   return share;
 }
 
@@ -99,9 +100,9 @@ class UnitCutter {
     for (const Segment& segment : share.segments) {
       if (segment.sequences.empty()) continue;
       UnitCutOptions options = options_;
-      const auto share_of_packs =
-          static_cast<int>(std::lround(work_of(share, segment, cost_) / budget_));
-      options.fluid.packs = std::max(1, segment.replicas == 1 ? left : share_of_packs);
+      const std::int64_t packs_of_segment =
+          segment.replicas == 1 ? left : std::llround(work_of(share, segment, cost_) / budget_);
+      options.fluid.packs = static_cast<int>(std::max<std::int64_t>(1, packs_of_segment));
       left -= options.fluid.packs;
       if (!packs.forward.empty()) options.fluid.taper_front = options.short_first = 0;
       if (!is_last(unit_, share, segment)) options.fluid.taper_back = 0;
@@ -172,6 +173,7 @@ std::vector<PackPlan> cut_unit(const Unit& unit, const UnitCost& cost,
                                const UnitCutOptions& options) {
   double most = 0;
   for (const ReplicaShare& share : unit.replicas) {
+    if (share.segments.size() == 1) continue;  // where nothing is merged, nobody asks
     double work = 0;
     for (const Segment& segment : share.segments) work += work_of(share, segment, cost);
     most = std::max(most, work);

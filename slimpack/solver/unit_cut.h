@@ -27,7 +27,8 @@ struct ReplicaShare {
   ReplicaId replica;
   std::vector<SequenceId> sequences;  ///< the step's id of each own id, ascending
   SequenceLengths lengths;            ///< by own id
-  std::vector<Segment> segments;      ///< largest groups first; the last is what it runs alone
+  std::vector<Segment> segments;      ///< largest groups first; the last is what it runs alone,
+                                      ///< longest first
 
   bool operator==(const ReplicaShare&) const = default;
 };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 namespace slimpack {
 namespace {
@@ -20,6 +22,48 @@ std::int64_t heaviest(const std::vector<std::int64_t>& values, const Parts& part
     most = std::max(most, sum);
   }
   return most;
+}
+
+/// The method word by word, with empty parts listed: of all partitions the two with the widest
+/// spread are joined; of equals, those with the heaviest part, then those with the lowest index.
+Parts by_definition(const std::vector<std::int64_t>& values, std::size_t parts) {
+  const auto sum = [&](const std::vector<std::size_t>& part) {
+    return std::accumulate(part.begin(), part.end(), std::int64_t{0},
+                           [&](std::int64_t s, std::size_t i) { return s + values[i]; });
+  };
+  const auto first = [&](const std::vector<std::size_t>& part) {
+    return part.empty() ? values.size() : *std::ranges::min_element(part);
+  };
+  const auto heavier = [&](const auto& a, const auto& b) {
+    return std::pair(-sum(a), first(a)) < std::pair(-sum(b), first(b));
+  };
+  std::vector<Parts> left;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    left.emplace_back(parts);
+    left.back().front() = {i};
+  }
+  while (left.size() > 1) {
+    std::ranges::sort(left, {}, [&](const Parts& p) {
+      return std::tuple(sum(p.back()) - sum(p.front()), -sum(p.front()), first(p.front()));
+    });
+    for (std::size_t i = 0; i < parts; ++i) {
+      const auto& more = left[1][parts - 1 - i];
+      left[0][i].insert(left[0][i].end(), more.begin(), more.end());
+    }
+    std::ranges::sort(left[0], heavier);
+    left.erase(left.begin() + 1);
+  }
+  if (left.empty()) return Parts(parts);
+  for (auto& part : left[0]) std::ranges::sort(part);
+  return left[0];
+}
+
+RC_GTEST_PROP(KarmarkarKarp, JoinsAsItsDefinitionSays, ()) {
+  const auto most = *rc::gen::element<std::int64_t>(3, 1000);
+  const auto values =
+      *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, most));
+  const auto parts = *rc::gen::inRange<std::size_t>(1, 12);
+  RC_ASSERT(karmarkar_karp(values, parts) == by_definition(values, parts));
 }
 
 TEST(KarmarkarKarp, BeatsGreedyOnTheTextbookExample) {

@@ -213,6 +213,20 @@ FluidCutOptions arbitrary_options() {
           .fill = *rc::gen::arbitrary<bool>()};
 }
 
+RC_GTEST_PROP(FluidOrder, HasTheShortestAheadAndThenTheLongestFirst, ()) {
+  SequenceLengths lengths;
+  for (const int length : *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 6)))
+    lengths.emplace_back(length);
+  const auto ahead = *rc::gen::inRange<std::size_t>(0, 8);
+  std::vector<SequenceId> expected = all_sequences(lengths);
+  std::ranges::stable_sort(expected, {}, [&](SequenceId q) { return lengths[q.index()]; });
+  const auto rest = expected.begin() + static_cast<std::ptrdiff_t>(std::min(ahead, lengths.size()));
+  std::sort(rest, expected.end(), [&](SequenceId a, SequenceId b) {
+    return std::pair(-lengths[a.index()].count(), a) < std::pair(-lengths[b.index()].count(), b);
+  });
+  RC_ASSERT(fluid_order(lengths, all_sequences(lengths), static_cast<int>(ahead)) == expected);
+}
+
 RC_GTEST_PROP(FluidCut, IsAValidPlanForEveryInput, ()) {
   const SequenceLengths lengths = arbitrary_lengths(4000);
   const auto order = fluid_order(lengths, all_sequences(lengths), *rc::gen::inRange(0, 5));
