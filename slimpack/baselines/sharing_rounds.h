@@ -1,5 +1,5 @@
-// Megatron's hybrid context parallelism: divides sequences among groups of replicas, round by
-// round.
+// Rounds: which replicas share which sequences, round by round. Three systems of context
+// parallelism divide sequences among groups of replicas in such rounds.
 #pragma once
 
 #include <cstdint>
@@ -31,5 +31,13 @@ using SharingRound = std::vector<SharingGroup>;
 [[nodiscard]] std::vector<SharingRound> hybrid_rounds(const SequenceLengths& lengths,
                                                       const ContextSharing& sharing,
                                                       std::int32_t replicas);
+
+/// DefaultDynamicCPScheduler (megatron/core/datasets/data_schedule.py). Every round is one
+/// microbatch: a group has one pack of at most its width · sharing.per_replica tokens. The work of
+/// a sequence on g replicas is length² ÷ g. Every sequence is in exactly one round.
+/// REQUIRES and cost: as hybrid_rounds.
+[[nodiscard]] std::vector<SharingRound> dynamic_rounds(const SequenceLengths& lengths,
+                                                       const ContextSharing& sharing,
+                                                       std::int32_t replicas);
 
 }  // namespace slimpack
