@@ -127,6 +127,11 @@ std::vector<Tuning> dynamic_cp_tunings(const BaselineInput& input) {
   return tunings;
 }
 
+BaselinePlan fcp_plan(const BaselineInput& input, const std::vector<SequencePacks>& /*shares*/) {
+  const ContextSharing sharing = context_sharing(input);
+  return plan_of_rounds(input, flexible_rounds(input, sharing), sharing.per_replica);
+}
+
 std::int32_t token_balanced_group(const BaselineInput& input) {
   if (input.tuning.group > 0) return input.tuning.group;
   return std::min(power_of_two_above(ceil_divide(input.context.count(), kPublishedShare.count())),

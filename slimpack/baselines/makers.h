@@ -41,6 +41,13 @@ namespace slimpack {
                                          const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> slimpipe_tunings(const BaselineInput& input);
 
+/// InfiniPipe: sequences cut where the longest has chunks of equal time, the short ones packed
+/// (elastic_chunks.h).
+[[nodiscard]] SequencePacks infinipipe_packs(const BaselineInput& input);
+[[nodiscard]] BaselinePlan infinipipe_plan(const BaselineInput& input,
+                                           const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> infinipipe_tunings(const BaselineInput& input);
+
 /// Megatron's hybrid context parallelism: each sequence on as many replicas as it needs.
 [[nodiscard]] BaselinePlan context_parallel_plan(const BaselineInput& input,
                                                  const std::vector<SequencePacks>& shares);
@@ -50,6 +57,9 @@ namespace slimpack {
 [[nodiscard]] BaselinePlan dynamic_cp_plan(const BaselineInput& input,
                                            const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> dynamic_cp_tunings(const BaselineInput& input);
+/// FCP: best-fit packs, each on as many replicas as make the microbatch short.
+[[nodiscard]] BaselinePlan fcp_plan(const BaselineInput& input,
+                                    const std::vector<SequencePacks>& shares);
 /// Context parallelism of one size for all sequences.
 [[nodiscard]] BaselinePlan token_balanced_plan(const BaselineInput& input,
                                                const std::vector<SequencePacks>& shares);

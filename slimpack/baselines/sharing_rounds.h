@@ -40,4 +40,22 @@ using SharingRound = std::vector<SharingGroup>;
                                                        const ContextSharing& sharing,
                                                        std::int32_t replicas);
 
+/// FCP (arXiv:2602.21788). Every round is one microbatch, every group has one pack, as in
+/// dynamic_rounds. Which sequences share a group follows from their tokens alone; how many replicas
+/// a group gets, from predicted times. Every sequence is in exactly one round.
+/// REQUIRES: as hybrid_rounds. Cost: O(n log n + rounds · groups).
+[[nodiscard]] std::vector<SharingRound> flexible_rounds(const BaselineInput& input,
+                                                        const ContextSharing& sharing);
+
+/// A group's time on its least number of replicas, on twice as many, and so on.
+using GroupTimes = std::vector<double>;
+
+/// The replicas of each group with which the longest group is as short as possible: least[i] times
+/// a power of two, at most `replicas` together. What is left doubles groups in turn, where that
+/// makes them faster. REQUIRES: the least numbers fit; no times are empty.
+/// Cost: O(groups · log² replicas).
+[[nodiscard]] std::vector<std::int32_t> allotted_replicas(const std::vector<GroupTimes>& times,
+                                                          const std::vector<std::int32_t>& least,
+                                                          std::int32_t replicas);
+
 }  // namespace slimpack
