@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "bench/planner/lengths.h"
 #include "slimpack/base/human.h"
@@ -88,6 +89,22 @@ Contest contest(const StepJob& job, RatedStep* ours) {
     out.others.push_back(contender_of(rated(baseline, job), job));
   if (ours != nullptr) *ours = std::move(own);
   return out;
+}
+
+std::optional<Contender> fsdp_contender(std::string_view model, const Grid& grid,
+                                        const SequenceLengths& lengths, Tokens context) {
+  Costs shared = grid_cost(model, grid);
+  shared.zero = 3;
+  std::optional<StepJob> job = grid_job(shared, grid, lengths, context);
+  if (!job) return std::nullopt;
+  job->cost.zero = 1;  // the memory is that of shared weights, the time that of own ones
+  std::optional<Contender> best;
+  for (const char* packer : {"first-fit", "best-fit"}) {
+    Contender one = contender_of(rated(baseline_named(packer), *job), *job);
+    one.planner = fmt::format("fsdp, {}", packer);
+    if (one.fits && (!best || one.makespan < best->makespan)) best = std::move(one);
+  }
+  return best;
 }
 
 nlohmann::json to_json(const Contender& contender) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,14 @@ struct Contest {
 /// `ours`, if not null, gets our step.
 [[nodiscard]] Contest contest(const StepJob& job, RatedStep* ours = nullptr);
 [[nodiscard]] nlohmann::json to_json(const Contender& contender);
+
+/// TRL and axolotl train with FSDP: each of `grid`'s ranks has packs of its own and a share of the
+/// model (docs/baselines.md). The better of their packers, tuned; nullopt if nothing fits. That
+/// weights travel while ranks compute, and that no rank waits for another between packs, is taken
+/// for granted, in its favour. REQUIRES: tp 1 and pp 1.
+[[nodiscard]] std::optional<Contender> fsdp_contender(std::string_view model, const Grid& grid,
+                                                      const SequenceLengths& lengths,
+                                                      Tokens context);
 
 /// Tables say what binds where our step is less than so many times as fast as the other.
 inline constexpr double kClearlyFaster = 1.1;

@@ -164,6 +164,9 @@ class Layouts {
           layouts.push_back(compete(*job, grid, best));
         progress_.advance();
       }
+    const Grid every_rank_alone{1, 1, kRanks};
+    if (const auto fsdp = fsdp_contender(model, every_rank_alone, lengths, context))
+      best.insert_or_assign(fsdp->planner, Best{*fsdp, every_rank_alone});
     nlohmann::json entry{{"model", model},
                          {"lengths", list},
                          {"context", context.count()},

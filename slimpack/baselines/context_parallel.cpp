@@ -3,9 +3,9 @@
 #include <bit>
 #include <utility>
 
-#include "slimpack/baselines/hybrid_rounds.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
+#include "slimpack/baselines/sharing_rounds.h"
 #include "slimpack/cost/abilities.h"
 
 namespace slimpack {
@@ -15,6 +15,8 @@ namespace {
 /// (max_seqlen_per_dp_cp_rank) to its user, who may tune it from kLeastShare on.
 constexpr Tokens kPublishedShare{8192};
 constexpr Tokens kLeastShare{1024};
+/// dynamic-cp is tried with so many replicas a pack at least: as many as nodes have GPUs.
+constexpr std::int32_t kMostLeastReplicas = 8;
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -35,6 +37,34 @@ std::vector<MicroPack> packs_of(const SharingGroup& group, const SequenceLengths
     packs.back().replicas = group.count;
   }
   return packs;
+}
+
+/// Every group's packs in the columns of its round, one after another.
+BaselinePlan plan_of_rounds(const BaselineInput& input, const std::vector<SharingRound>& rounds,
+                            Tokens per_replica) {
+  BaselinePlan out;
+  out.columns.resize(static_cast<std::size_t>(input.replicas()));
+  std::vector<PackPlan> replicas(out.columns.size());
+  std::int32_t column = 0;
+  for (const SharingRound& round : rounds) {
+    std::int32_t round_columns = 0;
+    for (const SharingGroup& group : round) {
+      const auto packs = packs_of(group, input.lengths, per_replica);
+      for (std::int32_t r = group.first; r < group.first + group.count; ++r) {
+        auto& forward = replicas[static_cast<std::size_t>(r)].forward;
+        forward.insert(forward.end(), packs.begin(), packs.end());
+        for (std::size_t k = 0; k < packs.size(); ++k)
+          out.columns[static_cast<std::size_t>(r)].push_back(column + static_cast<std::int32_t>(k));
+      }
+      round_columns = std::max(round_columns, static_cast<std::int32_t>(packs.size()));
+    }
+    column += round_columns;
+  }
+  if (std::ranges::all_of(out.columns, [&](const auto& own) { return std::ssize(own) == column; }))
+    out.columns.clear();
+  for (PackPlan& packs : replicas) packs.backward = packs.forward;
+  out.plan = step_of(input, std::move(replicas));
+  return out;
 }
 
 }  // namespace
@@ -64,7 +94,7 @@ std::vector<Tuning> share_tunings(const BaselineInput& input, std::int32_t large
 }
 
 std::int32_t ContextSharing::replicas_for(Tokens length) const {
-  return power_of_two_above(ceil_divide(length.count(), per_replica.count()));
+  return std::max(least, power_of_two_above(ceil_divide(length.count(), per_replica.count())));
 }
 
 ContextSharing context_sharing(const BaselineInput& input) {
@@ -75,33 +105,34 @@ ContextSharing context_sharing(const BaselineInput& input) {
 
 BaselinePlan context_parallel_plan(const BaselineInput& input,
                                    const std::vector<SequencePacks>& /*shares*/) {
-  const SequenceLengths& lengths = input.lengths;
   const ContextSharing sharing = context_sharing(input);
-  BaselinePlan out;
-  out.columns.resize(static_cast<std::size_t>(input.replicas()));
-  std::vector<PackPlan> replicas(out.columns.size());
-  std::int32_t column = 0;
-  for (const SharingRound& round : hybrid_rounds(lengths, sharing, input.replicas())) {
-    std::int32_t round_columns = 0;
-    for (const SharingGroup& group : round) {
-      const auto packs = packs_of(group, lengths, sharing.per_replica);
-      for (std::int32_t r = group.first; r < group.first + group.count; ++r) {
-        auto& forward = replicas[static_cast<std::size_t>(r)].forward;
-        forward.insert(forward.end(), packs.begin(), packs.end());
-        for (std::size_t k = 0; k < packs.size(); ++k)
-          out.columns[static_cast<std::size_t>(r)].push_back(column + static_cast<std::int32_t>(k));
-      }
-      round_columns = std::max(round_columns, static_cast<std::int32_t>(packs.size()));
-    }
-    column += round_columns;
-  }
-  for (PackPlan& packs : replicas) packs.backward = packs.forward;
-  out.plan = step_of(input, std::move(replicas));
-  return out;
+  return plan_of_rounds(input, hybrid_rounds(input.lengths, sharing, input.replicas()),
+                        sharing.per_replica);
 }
 
 std::vector<Tuning> context_parallel_tunings(const BaselineInput& input) {
   return share_tunings(input, context_sharing(input).largest);
+}
+
+BaselinePlan dynamic_cp_plan(const BaselineInput& input,
+                             const std::vector<SequencePacks>& /*shares*/) {
+  ContextSharing sharing = context_sharing(input);
+  sharing.least = std::max(1, input.tuning.group);
+  return plan_of_rounds(input, dynamic_rounds(input.lengths, sharing, input.replicas()),
+                        sharing.per_replica);
+}
+
+std::vector<Tuning> dynamic_cp_tunings(const BaselineInput& input) {
+  const std::int32_t largest = context_sharing(input).largest;
+  std::vector<Tuning> tunings = share_tunings(input, largest);
+  for (std::int32_t group = 2; group <= std::min(largest, kMostLeastReplicas); group *= 2)
+    tunings.push_back({.group = group});
+  return tunings;
+}
+
+BaselinePlan fcp_plan(const BaselineInput& input, const std::vector<SequencePacks>& /*shares*/) {
+  const ContextSharing sharing = context_sharing(input);
+  return plan_of_rounds(input, flexible_rounds(input, sharing), sharing.per_replica);
 }
 
 std::int32_t token_balanced_group(const BaselineInput& input) {

@@ -1,4 +1,4 @@
-// Steps, for each round until no sequence is left:
+// Megatron's hybrid context parallelism. Steps, for each round until no sequence is left:
 //  1. Divide the sequences, longest first, into as many buckets of about equal work as there are
 //     widths (replicas per sequence) among them.
 //  2. Take the first sequence of the first bucket for which a group of its width exists or enough
@@ -7,7 +7,7 @@
 //  3. While the heaviest group's last sequence makes the balance worse, put it off.
 //  4. While at least as many replicas are free as the narrowest group has, double the first group
 //     of that width.
-#include "slimpack/baselines/hybrid_rounds.h"
+#include "slimpack/baselines/sharing_rounds.h"
 
 #include <algorithm>
 #include <deque>

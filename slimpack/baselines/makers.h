@@ -41,10 +41,25 @@ namespace slimpack {
                                          const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> slimpipe_tunings(const BaselineInput& input);
 
+/// InfiniPipe: sequences cut where the longest has chunks of equal time, the short ones packed
+/// (elastic_chunks.h).
+[[nodiscard]] SequencePacks infinipipe_packs(const BaselineInput& input);
+[[nodiscard]] BaselinePlan infinipipe_plan(const BaselineInput& input,
+                                           const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> infinipipe_tunings(const BaselineInput& input);
+
 /// Megatron's hybrid context parallelism: each sequence on as many replicas as it needs.
 [[nodiscard]] BaselinePlan context_parallel_plan(const BaselineInput& input,
                                                  const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> context_parallel_tunings(const BaselineInput& input);
+/// Megatron's dynamic context parallelism: packs on as many replicas as the longest sequence of
+/// each needs, more where that shortens the microbatch.
+[[nodiscard]] BaselinePlan dynamic_cp_plan(const BaselineInput& input,
+                                           const std::vector<SequencePacks>& shares);
+[[nodiscard]] std::vector<Tuning> dynamic_cp_tunings(const BaselineInput& input);
+/// FCP: best-fit packs, each on as many replicas as make the microbatch short.
+[[nodiscard]] BaselinePlan fcp_plan(const BaselineInput& input,
+                                    const std::vector<SequencePacks>& shares);
 /// Context parallelism of one size for all sequences.
 [[nodiscard]] BaselinePlan token_balanced_plan(const BaselineInput& input,
                                                const std::vector<SequencePacks>& shares);
@@ -106,15 +121,17 @@ struct SplitProblem {
 [[nodiscard]] std::vector<std::size_t> ordered_items(std::span<const std::int64_t> costs,
                                                      PackOrder order);
 
-/// How context_parallel_plan shares sequences.
+/// How many replicas share a sequence, by its length.
 struct ContextSharing {
   /// The tokens of a shared pack that one replica takes.
   Tokens per_replica;
   /// The largest group: a power of two, at most the replicas and the largest merge that the cost
   /// model knows.
   std::int32_t largest = 1;
+  std::int32_t least = 1;  ///< the smallest group: a power of two, at most `largest`
 
-  /// The replicas that a sequence needs: length ÷ per_replica, rounded up to a power of two.
+  /// The replicas that a sequence needs: length ÷ per_replica, rounded up to a power of two, at
+  /// least `least`.
   [[nodiscard]] std::int32_t replicas_for(Tokens length) const;
 };
 [[nodiscard]] ContextSharing context_sharing(const BaselineInput& input);

@@ -129,10 +129,10 @@ MicroPack whole_pack(const SequenceLengths& lengths, const std::vector<SequenceI
   return pack;
 }
 
-PackCost step_cost(const StageTable& table) {
+PackCost step_cost(const StageTable& table, std::int32_t replicas) {
   PackCost sum;
   for (std::int32_t s = 0; s < table.layout().stages(); ++s)
-    for (const Pass pass : kWholePasses) sum = sum + table.stage(StageId(s), pass);
+    for (const Pass pass : kWholePasses) sum = sum + table.stage(StageId(s), pass, replicas);
   return sum;
 }
 

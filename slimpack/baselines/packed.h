@@ -32,8 +32,8 @@ enum class Packing : std::uint8_t {
 [[nodiscard]] MicroPack whole_pack(const SequenceLengths& lengths,
                                    const std::vector<SequenceId>& sequences);
 
-/// Forward and backward time of a slice over all stages, without the per-pack term.
-[[nodiscard]] PackCost step_cost(const StageTable& table);
+/// Forward and backward time over all stages, of a pack that so many replicas share.
+[[nodiscard]] PackCost step_cost(const StageTable& table, std::int32_t replicas = 1);
 
 /// step_cost of each whole sequence, rounded up to nanoseconds.
 [[nodiscard]] std::vector<std::int64_t> sequence_costs(const BaselineInput& input);

@@ -124,19 +124,4 @@ SequencePacks tail_groups(const SequenceLengths& lengths, Tokens slice, const Pa
   return groups;
 }
 
-std::vector<MicroPack> group_slices(const SequenceLengths& lengths,
-                                    const std::vector<SequenceId>& group, Tokens slice) {
-  std::vector<MicroPack> out;
-  MicroPack last;
-  for (const SequenceId id : group) {
-    const Tokens length = lengths[id.index()];
-    Tokens begin;
-    for (; length - begin >= slice; begin = begin + slice)
-      out.push_back({{Slice{id, begin, begin + slice}}});
-    if (begin < length) last.slices.push_back({id, begin, length});
-  }
-  if (!last.slices.empty()) out.push_back(std::move(last));
-  return out;
-}
-
 }  // namespace slimpack

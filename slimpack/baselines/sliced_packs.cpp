@@ -1,9 +1,13 @@
-// Baselines that cut packs into slices: of equal FLOPs (Seq1F1B), of equal tokens (SlimPipe).
+// Baselines that cut packs into slices: of equal FLOPs (Seq1F1B), of equal tokens (SlimPipe), of
+// equal time (InfiniPipe).
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <set>
 #include <utility>
 
+#include "slimpack/baselines/cut_pack.h"
+#include "slimpack/baselines/elastic_chunks.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/baselines/packed.h"
 #include "slimpack/baselines/packed_tails.h"
@@ -15,62 +19,6 @@ namespace {
 constexpr std::int32_t kLeastSlices = 4;
 /// Tunings try at most this many slices, or one for each rank where there are more ranks.
 constexpr std::int32_t kMostSlices = 64;
-
-/// The quantity that is equal for all slices of a pack: FLOPs or tokens.
-struct Weight {
-  double per_token = 1;
-  double per_pair = 0;
-  double per_window_pair = 0;
-  Tokens window{0};  ///< 0 = no layer has one
-
-  [[nodiscard]] double operator()(const Slice& slice) const {
-    return per_token * static_cast<double>(slice.length().count()) +
-           per_pair * slice.causal_pairs() +
-           (window > Tokens(0) ? per_window_pair * slice.window_pairs(window) : 0);
-  }
-};
-
-/// The least position in (begin, end] of the sequence at which the weight from `begin` on reaches
-/// `weight`; `end` if it never does.
-Tokens cut_at(const Weight& weight_of, const Slice& rest, double weight) {
-  std::int64_t low = rest.begin.count() + 1;
-  std::int64_t high = rest.end.count();
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    if (weight_of(Slice{rest.sequence, rest.begin, Tokens(middle)}) >= weight)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return Tokens(low);
-}
-
-/// `count` MicroPacks of equal weight along the pack, up to one token each. A pack with too few
-/// tokens gives fewer.
-std::vector<MicroPack> cut_pack(const MicroPack& pack, const Weight& weight_of,
-                                std::int32_t count) {
-  double total = 0;
-  for (const Slice& slice : pack.slices) total += weight_of(slice);
-  std::vector<MicroPack> out(1);
-  double before = 0;  // weight of everything cut so far
-  std::int32_t cuts = 0;
-  for (Slice rest : pack.slices) {
-    while (rest.begin < rest.end) {
-      const double target = total * (cuts + 1) / count;
-      Slice taken = rest;
-      const bool last = cuts + 1 == count;
-      if (!last && before + weight_of(rest) >= target)
-        taken.end = cut_at(weight_of, rest, target - before);
-      before += weight_of(taken);
-      rest.begin = taken.end;
-      out.back().slices.push_back(taken);
-      while (cuts + 1 < count && before >= total * (cuts + 1) / count) ++cuts;
-      if (!last && before >= target) out.emplace_back();
-    }
-  }
-  if (out.back().slices.empty()) out.pop_back();
-  return out;
-}
 
 /// The step whose micro-batches, [share][pack], have these MicroPacks: `cut(pack)`, in forward
 /// order. Backward they run in reverse.
@@ -113,6 +61,46 @@ Tokens full_slice(const BaselineInput& input) {
   return Tokens((pack_tokens(input).count() + slices - 1) / slices);
 }
 
+/// Every full slice's end, up to the longest sequence.
+std::vector<Tokens> equal_ends(const BaselineInput& input) {
+  std::vector<Tokens> ends;
+  if (input.lengths.empty()) return ends;
+  const Tokens longest = std::ranges::max(input.lengths);
+  const Tokens slice = full_slice(input);
+  for (Tokens end = slice; end <= longest; end = end + slice) ends.push_back(end);
+  return ends;
+}
+
+/// The number of chunks of the longest sequence with which InfiniPipe's own estimate is shortest:
+/// the chunks of a replica one after the other, and the pipeline's fill and drain of a chunk for
+/// each stage but one. All chunks take equally long, so their number follows from the work.
+std::int32_t published_infinipipe_chunks(const BaselineInput& input) {
+  if (input.lengths.empty()) return 1;
+  const PackCost cost = step_cost(input.table);
+  const SliceWeight weight = time_weight(cost);
+  const auto whole = [&](Tokens length) { return weight(Slice{SequenceId(), Tokens(0), length}); };
+  double work = 0;
+  for (const Tokens length : input.lengths) work += whole(length);
+  const double longest = whole(std::ranges::max(input.lengths));
+  std::int32_t best = 1;
+  double best_time = std::numeric_limits<double>::infinity();
+  for (std::int32_t chunks = 1; chunks <= kMostSlices; chunks *= 2) {
+    const double chunk = longest / chunks + cost.per_pack;
+    const double of_a_replica = std::max(1.0, work * chunks / longest / input.replicas());
+    const double time = (of_a_replica + input.layout().ranks() - 1) * chunk;
+    if (time < best_time) best = chunks;
+    best_time = std::min(best_time, time);
+  }
+  return best;
+}
+
+/// Where InfiniPipe cuts every sequence.
+std::vector<Tokens> elastic_ends(const BaselineInput& input) {
+  const std::int32_t chunks =
+      input.tuning.slices > 0 ? input.tuning.slices : published_infinipipe_chunks(input);
+  return chunk_ends(input.lengths, time_weight(step_cost(input.table)), chunks);
+}
+
 /// Settings with packed tails, those whose slices have the same tokens once.
 std::vector<Tuning> tail_tunings(const BaselineInput& input,
                                  const std::vector<std::int32_t>& counts) {
@@ -129,14 +117,10 @@ std::vector<Tuning> tail_tunings(const BaselineInput& input,
 }  // namespace
 
 BaselinePlan seq1f1b_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
-  Weight weight{0, 0};
-  for (std::int32_t s = 0; s < input.layout().stages(); ++s) {
-    const PackCost stage = input.table.stage(StageId(s), Pass::kForward);
-    weight.per_token += stage.per_token;
-    weight.per_pair += stage.per_pair;
-    weight.per_window_pair += stage.per_window_pair;
-    weight.window = std::max(weight.window, stage.window);
-  }
+  PackCost forward;
+  for (std::int32_t s = 0; s < input.layout().stages(); ++s)
+    forward = forward + input.table.stage(StageId(s), Pass::kForward);
+  const SliceWeight weight = time_weight(forward);
   const std::int32_t count = seq1f1b_slices(input);
   return sliced_plan(input, shares, input.layout().placement.stages_per_rank() > 1 ? 2 : 1,
                      [&](const std::vector<SequenceId>& sequences) {
@@ -162,10 +146,11 @@ SequencePacks slimpipe_packs(const BaselineInput& input) {
 
 BaselinePlan slimpipe_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
   const std::int32_t count = slimpipe_slices(input);
-  const Tokens slice = full_slice(input);
+  const std::vector<Tokens> ends = equal_ends(input);
   return sliced_plan(input, shares, 2, [&](const std::vector<SequenceId>& sequences) {
-    return input.tuning.tails ? group_slices(input.lengths, sequences, slice)
-                              : cut_pack(whole_pack(input.lengths, sequences), Weight{}, count);
+    return input.tuning.tails
+               ? slices_at(input.lengths, sequences, ends)
+               : cut_pack(whole_pack(input.lengths, sequences), SliceWeight{}, count);
   });
 }
 
@@ -185,6 +170,26 @@ std::vector<Tuning> slimpipe_tunings(const BaselineInput& input) {
   const std::vector<Tuning> tails = tail_tunings(input, with(published));
   all.insert(all.end(), tails.begin(), tails.end());
   return all;
+}
+
+SequencePacks infinipipe_packs(const BaselineInput& input) {
+  return elastic_groups(input.lengths, time_weight(step_cost(input.table)), elastic_ends(input));
+}
+
+BaselinePlan infinipipe_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
+  const std::vector<Tokens> ends = elastic_ends(input);
+  return sliced_plan(input, shares, 1, [&](const std::vector<SequenceId>& sequences) {
+    return slices_at(input.lengths, sequences, ends);
+  });
+}
+
+std::vector<Tuning> infinipipe_tunings(const BaselineInput& input) {
+  std::vector<Tuning> chunks{Tuning{}};
+  const std::int32_t published = published_infinipipe_chunks(input);
+  for (std::int32_t count = 1; count <= kMostSlices; count *= 2)
+    if (count != published) chunks.push_back({.slices = count, .tails = true});
+  if (input.replicas() == 1 || input.lengths.size() <= 1) return chunks;
+  return varied(chunks, &Tuning::dealing, {Dealing::kPublished, Dealing::kByTime});
 }
 
 }  // namespace slimpack

@@ -29,7 +29,7 @@ enum class PackOrder : std::uint8_t {
 struct Tuning {
   Tokens pack{0};           ///< a pack holds at most so many; at least the longest sequence
   Tokens share{0};          ///< of a shared pack, what one replica takes at most
-  std::int32_t group = 0;   ///< so many replicas share every pack
+  std::int32_t group = 0;   ///< so many replicas share every pack, of dynamic-cp at least
   std::int32_t packs = 0;   ///< of each replica, at least
   std::int32_t slices = 0;  ///< of each pack
   /// Slices have the tokens of a pack ÷ slices. The tails of long sequences and the short sequences

@@ -26,14 +26,6 @@ std::int32_t replicas_per_node(const BaselineInput& input, std::int32_t group) {
   return std::gcd(group, on_node);
 }
 
-/// All stages' layers, forward and backward, in a pack that so many replicas share.
-PackCost shared_cost(const BaselineInput& input, std::int32_t replicas) {
-  PackCost sum;
-  for (std::int32_t s = 0; s < input.layout().stages(); ++s)
-    for (const Pass pass : kWholePasses) sum = sum + input.table.stage(StageId(s), pass, replicas);
-  return sum;
-}
-
 /// Sizes of zones are powers of two, as those of all shared packs. Zeppelin's own are nodes times
 /// any number.
 Zone widened(const Zone& zone, std::int32_t group) {
@@ -54,7 +46,7 @@ class MicroBatches {
     const std::int32_t on_node = replicas_per_node(input, group_);
     problem_.links.ranks_per_node = on_node;
     const auto from = [&](std::int32_t replicas) {
-      return crossover(shared_cost(input, 1), shared_cost(input, replicas), replicas);
+      return crossover(step_cost(input.table), step_cost(input.table, replicas), replicas);
     };
     if (on_node > 1) crossovers_.node = from(on_node);
     if (2 * on_node <= group_) crossovers_.across = from(2 * on_node);

@@ -137,23 +137,32 @@ class CyclicOrder {
   std::optional<Nanos> best_makespan_;
 };
 
+/// The microbatches of the 1F1B whose columns the plan names.
+std::int32_t column_count(const BaselinePlan& made) {
+  std::int32_t count = 0;
+  for (const auto& columns : made.columns)
+    if (!columns.empty()) count = std::max(count, columns.back() + 1);
+  return count;
+}
+
 }  // namespace
 
 Schedule fixed_order(const BaselinePlan& made, std::size_t replica) {
   const PackPlan& packs = made.plan.replicas[replica].packs;
   const StageLayout& layout = made.plan.layout;
   if (layout.placement.turns_back()) return zero_bubble_v(packs, layout.ranks(), made.split);
+  const std::int32_t stages_per_rank = layout.placement.stages_per_rank();
+  if (!made.columns.empty())
+    return columned_one_f_one_b(made.columns[replica], column_count(made), layout.ranks(),
+                                stages_per_rank);
   // Where all ranks run E, H and G together, systems run a forward and a backward in each tick.
-  const bool two_ahead =
-      layout.placement.stages_per_rank() > 1 || (layout.spread_vocabulary && made.columns.empty());
+  const bool two_ahead = stages_per_rank > 1 || layout.spread_vocabulary;
   Schedule order;
   if (two_ahead || made.discipline == Discipline::kSlicedOneFOneB)
     order = sliced_one_f_one_b(packs, layout.ranks(), two_ahead ? 2 : made.ahead_per_stage,
-                               layout.placement.stages_per_rank());
-  else if (made.columns.empty())
-    order = one_f_one_b(packs, layout.ranks());
+                               stages_per_rank);
   else
-    order = columned_one_f_one_b(made.columns[replica], layout.ranks());
+    order = one_f_one_b(packs, layout.ranks());
   return made.split && !two_ahead ? split_backwards(order) : order;
 }
 

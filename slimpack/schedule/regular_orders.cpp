@@ -106,17 +106,21 @@ Schedule one_f_one_b(const PackPlan& packs, int stages) {
   return schedule;
 }
 
-Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, int stages) {
-  std::vector<std::int32_t> pack_of(
-      columns.empty() ? 0 : static_cast<std::size_t>(columns.back()) + 1, -1);
+Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, std::int32_t count,
+                              int ranks, std::int32_t stages_per_rank) {
+  std::vector<std::int32_t> pack_of(static_cast<std::size_t>(count), -1);
   for (std::size_t p = 0; p < columns.size(); ++p) {
-    SLIMPACK_CHECK(p == 0 ? columns[p] >= 0 : columns[p] > columns[p - 1]);
+    SLIMPACK_CHECK(columns[p] < count && (p == 0 ? columns[p] >= 0 : columns[p] > columns[p - 1]));
     pack_of[static_cast<std::size_t>(columns[p])] = static_cast<std::int32_t>(p);
   }
-  const PackPlan all{std::vector<MicroPack>(pack_of.size()),
-                     std::vector<MicroPack>(pack_of.size())};
-  Schedule schedule;
-  for (const auto& actions : one_f_one_b(all, stages).ranks) {
+  PackPlan all;
+  for (std::int32_t c = 0; c < count; ++c)
+    all.forward.push_back({{Slice{SequenceId(c), Tokens(0), Tokens(1)}}});
+  all.backward = all.forward;
+  const Schedule whole = stages_per_rank == 1 ? one_f_one_b(all, ranks)
+                                              : sliced_one_f_one_b(all, ranks, 2, stages_per_rank);
+  Schedule schedule{{}, whole.placement};
+  for (const auto& actions : whole.ranks) {
     auto& own = schedule.ranks.emplace_back();
     for (const Action& action : actions)
       if (const std::int32_t pack = pack_of[action.pack.index()]; pack >= 0)

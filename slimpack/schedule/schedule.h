@@ -89,11 +89,14 @@ inline constexpr std::size_t kMostCheckLines = 8;
 /// the same order, and each pack holds whole sequences.
 [[nodiscard]] Schedule one_f_one_b(const PackPlan& packs, int stages);
 
-/// 1F1B with gaps: MicroPack i is microbatch columns[i] of a plain 1F1B, and the microbatches
-/// between are left out. Replicas that run merged MicroPacks in the same columns never wait for
-/// each other in a circle, whatever else they run. REQUIRES: as one_f_one_b; columns are at least 0
-/// and ascend strictly.
-[[nodiscard]] Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns, int stages);
+/// 1F1B with gaps: MicroPack i is microbatch columns[i] of a 1F1B of `count` microbatches,
+/// interleaved where a rank has several stages, and the microbatches between are left out. Replicas
+/// that run merged MicroPacks in the same columns never wait for each other in a circle, whatever
+/// else they run. REQUIRES: whole sequences; columns are at least 0 and ascend strictly, `count` is
+/// above all.
+[[nodiscard]] Schedule columned_one_f_one_b(const std::vector<std::int32_t>& columns,
+                                            std::int32_t count, int ranks,
+                                            std::int32_t stages_per_rank = 1);
 
 /// ZB-V (Zero Bubble Pipeline Parallelism, arXiv:2401.10241, section 6): every rank runs two
 /// stages, there and back (PlacementStyle::kV). If F, I and W of all stages take equally long,

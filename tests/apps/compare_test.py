@@ -6,7 +6,8 @@ import pytest
 from program import LENGTHS, TOKENS, assert_refused, run, settings
 
 PLANNERS = ["slimpack", "first-fit", "best-fit", "concatenated", "balanced", "dynapipe", "seq1f1b",
-            "slimpipe", "context-parallel", "token-balanced", "zeppelin"]
+            "slimpipe", "infinipipe", "context-parallel", "dynamic-cp", "fcp", "token-balanced",
+            "zeppelin"]
 FIGURES = ["tokens_per_second", "mfu", "bubble", "makespan_ns", "peak_bytes", "gap"]
 
 

@@ -35,6 +35,12 @@ inline SequenceLengths tokens(const std::vector<std::int64_t>& lengths) {
   return result;
 }
 
+inline std::vector<SequenceId> ids(const std::vector<int>& values) {
+  std::vector<SequenceId> out;
+  for (const int value : values) out.emplace_back(value);
+  return out;
+}
+
 /// One layer on each of so many stages.
 inline StageLayout one_layer_each(std::int32_t stages) {
   StageLayout layout;

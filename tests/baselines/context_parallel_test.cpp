@@ -5,8 +5,8 @@
 #include <bit>
 #include <functional>
 
-#include "slimpack/baselines/hybrid_rounds.h"
 #include "slimpack/baselines/makers.h"
+#include "slimpack/baselines/sharing_rounds.h"
 #include "slimpack/schedule/schedule.h"
 #include "tests/baselines/cases.h"
 #include "tests/support/bound_costs.h"
@@ -14,6 +14,7 @@
 namespace slimpack {
 namespace {
 
+using testing::ids;
 using testing::job_of;
 using testing::made_by;
 using testing::members;
@@ -46,12 +47,6 @@ TEST(ContextSharing, TakesNoLargerGroupsThanReplicasAndCostModelAllow) {
   cost.kinds.front().merge.clear();
   EXPECT_EQ(sharing(8).largest, 1);
   EXPECT_EQ(sharing(8).per_replica, Tokens(65536));
-}
-
-std::vector<SequenceId> ids(const std::vector<int>& values) {
-  std::vector<SequenceId> out;
-  for (const int value : values) out.emplace_back(value);
-  return out;
 }
 
 TEST(HybridRounds, GivesALongSequenceAGroupAndTheRestTheirOwnReplicas) {
@@ -149,10 +144,12 @@ TEST(ContextParallelBaseline, NeedsItsColumnsForReplicasToMeet) {
   const StageLayout layout = testing::one_layer_each(4);
   const BaselinePlan made =
       made_by("context-parallel", job_of(layout, 4, Tokens(32768)), lengths, cost);
+  const std::int32_t columns =
+      1 + std::ranges::max(made.columns, {}, [](const auto& own) { return own.back(); }).back();
   std::vector<Schedule> by_index, by_column;
   for (std::size_t r = 0; r < 4; ++r) {
     by_index.push_back(one_f_one_b(made.plan.replicas[r].packs, 4));
-    by_column.push_back(columned_one_f_one_b(made.columns[r], 4));
+    by_column.push_back(columned_one_f_one_b(made.columns[r], columns, 4));
   }
   EXPECT_FALSE(check_step(made.plan, by_index).empty());
   EXPECT_EQ(check_step(made.plan, by_column), std::vector<std::string>{});

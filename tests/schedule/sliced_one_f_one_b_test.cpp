@@ -84,16 +84,16 @@ RC_GTEST_PROP(SlicedOneFOneB, RunsSeveralStagesARankToTheirEnd, ()) {
 TEST(ColumnedOneFOneB, LeavesGapsWhereAColumnHasNoMicroPack) {
   // Columns 0 1 2 3 of two stages: 0F0 0F1 0B0 0F2 0B1 0F3 0B2 0B3 and 1F0 1B0 1F1 1B1 …; packs 0
   // and 1 are columns 0 and 3.
-  EXPECT_EQ(schedule_to_text(columned_one_f_one_b({0, 3}, 2)),
+  EXPECT_EQ(schedule_to_text(columned_one_f_one_b({0, 3}, 4, 2)),
             "0F0,0B0,0F1,0B1\n"
             "1F0,1B0,1F1,1B1\n");
 }
 
 TEST(ColumnedOneFOneB, WithoutGapsIsPlainOneFOneB) {
   for (int stages = 1; stages <= 4; ++stages) {
-    EXPECT_EQ(columned_one_f_one_b({0, 1, 2}, stages),
+    EXPECT_EQ(columned_one_f_one_b({0, 1, 2}, 3, stages),
               one_f_one_b(sliced_packs({1, 1, 1}), stages));
-    EXPECT_EQ(columned_one_f_one_b({}, stages), one_f_one_b({}, stages));
+    EXPECT_EQ(columned_one_f_one_b({}, 0, stages), one_f_one_b({}, stages));
   }
 }
 
@@ -101,9 +101,15 @@ RC_GTEST_PROP(ColumnedOneFOneB, RunsToItsEnd, ()) {
   std::vector<std::int32_t> columns;
   for (const int gap : *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 5)))
     columns.push_back((columns.empty() ? -1 : columns.back()) + gap);
+  const std::int32_t count = (columns.empty() ? 0 : columns.back() + 1) + *rc::gen::inRange(0, 4);
   const PackPlan packs = sliced_packs(std::vector<int>(columns.size(), 1));
-  RC_ASSERT(check_schedule(packs, columned_one_f_one_b(columns, *rc::gen::inRange(1, 6)), 1) ==
+  const int ranks = *rc::gen::inRange(1, 6);
+  RC_ASSERT(check_schedule(packs, columned_one_f_one_b(columns, count, ranks), 1) ==
             std::vector<std::string>{});
+  const auto stages_per_rank = *rc::gen::inRange<std::int32_t>(2, 5);
+  RC_ASSERT(
+      check_schedule(packs, columned_one_f_one_b(columns, count, ranks + 1, stages_per_rank)) ==
+      std::vector<std::string>{});
 }
 
 }  // namespace
