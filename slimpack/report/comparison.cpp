@@ -263,7 +263,7 @@ std::string comparison_text(const std::vector<ComparedPlanner>& planners,
 
 std::vector<RunSpeed> run_speeds(const std::vector<ComparedPlanner>& planners,
                                  const std::optional<Bytes>& cap) {
-  std::vector<RunSpeed> runs, published;
+  std::vector<RunSpeed> runs;
   for (const ComparedPlanner& planner : planners) {
     if (!fits(planner, cap)) continue;
     const PredictedFigures& figures = *planner.figures;
@@ -274,8 +274,7 @@ std::vector<RunSpeed> run_speeds(const std::vector<ComparedPlanner>& planners,
                                                                   to_seconds(figures.makespan) /
                                                                   to_seconds(*planner.published)});
   }
-  runs.insert(runs.end(), published.begin(), published.end());
-  return runs;
+  return fastest_behind_first(std::move(runs));
 }
 
 nlohmann::json to_json(const ComparedPlanner& planner) {

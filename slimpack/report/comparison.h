@@ -91,8 +91,9 @@ struct SpeedUp {
 [[nodiscard]] std::string comparison_text(const std::vector<ComparedPlanner>& planners,
                                           const std::optional<Bytes>& cap, int columns);
 
-/// The speeds of whole runs with the planners that keep the cap, in their order; last the packing
-/// that most trainers have today, as published (plan.planner = "packed"), if it keeps the cap, too.
+/// The speeds of whole runs with the planners that keep the cap, and with the packing that most
+/// trainers have today, as published (plan.planner = "packed"), if it keeps the cap; the first
+/// planner, then the others by speed.
 [[nodiscard]] std::vector<RunSpeed> run_speeds(const std::vector<ComparedPlanner>& planners,
                                                const std::optional<Bytes>& cap);
 
@@ -123,7 +124,8 @@ struct PlannerSteps {
 [[nodiscard]] std::string steps_comparison_text(const std::vector<PlannerSteps>& planners,
                                                 const std::optional<Bytes>& cap, int columns);
 
-/// The speeds of whole runs with the planners that keep the cap in every step.
+/// The speeds of whole runs with the planners that keep the cap in every step: the first planner,
+/// then the others by speed.
 [[nodiscard]] std::vector<RunSpeed> run_speeds(const std::vector<PlannerSteps>& planners,
                                                const std::optional<Bytes>& cap);
 

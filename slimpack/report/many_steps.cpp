@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "slimpack/base/human.h"
 #include "slimpack/base/median.h"
@@ -163,7 +164,7 @@ std::vector<RunSpeed> run_speeds(const std::vector<PlannerSteps>& planners,
     runs.push_back(
         {planner.planner, over_all(planner, tokens_per_second), times.worst / times.mean});
   }
-  return runs;
+  return fastest_behind_first(std::move(runs));
 }
 
 nlohmann::json steps_json(const std::vector<PlannerSteps>& planners, const Costs& cost) {

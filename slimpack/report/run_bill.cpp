@@ -35,6 +35,14 @@ std::string more_text(double more) {
 
 }  // namespace
 
+std::vector<RunSpeed> fastest_behind_first(std::vector<RunSpeed> runs) {
+  if (!runs.empty())
+    std::stable_sort(runs.begin() + 1, runs.end(), [](const RunSpeed& a, const RunSpeed& b) {
+      return a.tokens_per_second > b.tokens_per_second;
+    });
+  return runs;
+}
+
 double run_hours(const RunTerms& terms, const RunSpeed& speed) {
   return terms.tokens / speed.tokens_per_second / 3600;
 }

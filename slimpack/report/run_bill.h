@@ -27,6 +27,9 @@ struct RunSpeed {
   std::optional<double> worst_step = std::nullopt;
 };
 
+/// The first run stays first, the others follow by speed.
+[[nodiscard]] std::vector<RunSpeed> fastest_behind_first(std::vector<RunSpeed> runs);
+
 /// Hours of the run; GPU-hours and money follow from it. REQUIRES: a speed above 0.
 [[nodiscard]] double run_hours(const RunTerms& terms, const RunSpeed& speed);
 

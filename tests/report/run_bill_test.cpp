@@ -37,6 +37,14 @@ TEST(RunBill, SaysItInATableAndHowFarItMayBeOff) {
             "GPU-hours. Stops and restarts come on top.\n");
 }
 
+TEST(RunBill, KeepsTheFirstAndSortsTheOthersBySpeed) {
+  const auto runs = fastest_behind_first({{"ours", 5}, {"slow", 3}, {"fast", 9}, {"equal", 3}});
+  std::string names;
+  for (const RunSpeed& run : runs) names += run.name + " ";
+  EXPECT_EQ(names, "ours fast slow equal ");
+  EXPECT_TRUE(fastest_behind_first({}).empty());
+}
+
 TEST(RunBill, LeavesOutWhatIsNotKnown) {
   const RunTerms terms{3.6e9, 8};
   EXPECT_EQ(bill_text(terms, kRuns, kError, 80).find("costs"), std::string::npos);
