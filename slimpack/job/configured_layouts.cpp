@@ -75,11 +75,11 @@ std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfi
     changes.push_back(grid);
     edit(changes.back());
   };
-  if (grid.dp > 1 && config.parallel.zero == 1)
+  if (grid.dp > 1 && config.parallel.zero == 1 && grid.zero == 1)
     for (const std::int32_t zero : {2, 3}) add([&](ParallelGrid& g) { g.zero = zero; });
   if (grid.pp == 1) return changes;
-  add([](ParallelGrid& g) { g.spread_vocabulary = true; });
-  if (config.plan.planner != PlannerKind::kSlimpack) return changes;
+  if (!grid.spread_vocabulary) add([](ParallelGrid& g) { g.spread_vocabulary = true; });
+  if (config.plan.planner != PlannerKind::kSlimpack || grid.stages_per_rank > 1) return changes;
   for (const std::int32_t stages : kMoreStages)
     if (std::int64_t{grid.pp} * stages <= shape.num_layers())
       for (const bool spread : {false, true})
@@ -116,6 +116,8 @@ LayoutQuestion configured_layouts(const RunConfig& config, const Decoder& shape,
   question.changes = [config, shape](const ParallelGrid& grid) {
     return small_changes(grid, config, shape);
   };
+  question.tries_split =
+      config.plan.backward == BackwardKind::kWhole && config.plan.planner == PlannerKind::kSlimpack;
   question.steps = std::move(steps);
   return question;
 }

@@ -21,12 +21,14 @@ std::string layout_text(const ParallelGrid& grid) {
 }
 
 /// Settings of a layout beside its ranks: "zero 3", "2 stages a rank, vocabulary spread".
-std::string changes_text(const ParallelGrid& grid) {
+std::string changes_text(const RatedLayout& layout) {
+  const ParallelGrid& grid = layout.grid;
   std::vector<std::string> parts;
   if (grid.zero != 1) parts.push_back(fmt::format("zero {}", grid.zero));
   if (grid.stages_per_rank != 1)
     parts.push_back(fmt::format("{} stages a rank", grid.stages_per_rank));
   if (grid.spread_vocabulary) parts.emplace_back("vocabulary spread");
+  if (layout.splits_backwards) parts.emplace_back("backwards split");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -126,7 +128,7 @@ std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
                                  human_bytes(least_headroom(*layout)),
                                  fmt::to_string(most_merged(*layout)),
                                  describe(layout->steps.front().recompute),
-                                 changes_text(layout->grid)};
+                                 changes_text(*layout)};
     if (sizes)
       row.insert(row.begin() + 1, human_count(static_cast<double>(report->step_tokens.count())));
     table.add_row(std::move(row));
@@ -192,7 +194,8 @@ const RatedLayout& layout_on(const LayoutReport& report, const ParallelGrid& ran
 std::string notes_text(const RatedLayout& best, std::vector<std::string> settings) {
   std::string text =
       "Tried beside tp × pp × dp, for the five best layouts and those that do not fit: zero 2 and "
-      "3, 2 and 4 stages a rank, a spread vocabulary. Held as configured: all else.";
+      "3, 2 and 4 stages a rank, a spread vocabulary, split backwards. Held as configured: all "
+      "else.";
   if (best.outcome != LayoutOutcome::kRated) return text;
   text += fmt::format(" Known error: {}.", describe(best.known));
   if (best.reserved_percent > 0)
@@ -201,7 +204,7 @@ std::string notes_text(const RatedLayout& best, std::vector<std::string> setting
   if (best.grid.zero > 1)
     text +=
         fmt::format(" zero {} is for other systems: this version trains with 1.", best.grid.zero);
-  const std::vector<std::string> own = layout_settings(best.grid);
+  const std::vector<std::string> own = layout_settings(best);
   settings.insert(settings.end(), own.begin(), own.end());
   return text + fmt::format(" The best: --set {}", fmt::join(settings, " --set "));
 }
@@ -222,7 +225,8 @@ nlohmann::json layout_json(const LayoutReport& report, const RatedLayout& layout
                      {"zero", layout.grid.zero},
                      {"stages_per_rank", layout.grid.stages_per_rank},
                      {"spread_vocabulary", layout.grid.spread_vocabulary},
-                     {"settings", layout_settings(layout.grid)},
+                     {"split_backwards", layout.splits_backwards},
+                     {"settings", layout_settings(layout)},
                      {"outcome", to_string(layout.outcome)},
                      {"bound_ns", layout.bound.count()}};
   one["memory_bytes"] = layout.left.count();
@@ -256,7 +260,8 @@ const LayoutReport& best_of(const std::vector<LayoutReport>& reports) {
   });
 }
 
-std::vector<std::string> layout_settings(const ParallelGrid& grid) {
+std::vector<std::string> layout_settings(const RatedLayout& layout) {
+  const ParallelGrid& grid = layout.grid;
   std::vector<std::string> settings{fmt::format("parallel.tp={}", grid.tp),
                                     fmt::format("parallel.pp={}", grid.pp),
                                     fmt::format("parallel.dp={}", grid.dp)};
@@ -264,6 +269,7 @@ std::vector<std::string> layout_settings(const ParallelGrid& grid) {
   if (grid.stages_per_rank != 1)
     settings.push_back(fmt::format("parallel.stages_per_rank={}", grid.stages_per_rank));
   if (grid.spread_vocabulary) settings.emplace_back("parallel.spread_vocabulary=true");
+  if (layout.splits_backwards) settings.emplace_back("plan.backward=split");
   return settings;
 }
 

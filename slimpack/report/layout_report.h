@@ -25,8 +25,8 @@ struct LayoutReport {
 /// The report whose best layout trains the most tokens per second. REQUIRES: any report.
 [[nodiscard]] const LayoutReport& best_of(const std::vector<LayoutReport>& reports);
 
-/// The keys of a run file that make this layout, as --set takes them.
-[[nodiscard]] std::vector<std::string> layout_settings(const ParallelGrid& grid);
+/// The keys of a run file that make this layout of it, as --set takes them.
+[[nodiscard]] std::vector<std::string> layout_settings(const RatedLayout& layout);
 
 /// The ten best layouts of all sizes, how many others there are and why they are not shown; what
 /// was held fixed, the known error and the best layout's settings, after `settings` of the whole
