@@ -25,7 +25,8 @@ constexpr Part kParts[] = {{"a", run_setting_a},
                            {"gap", run_gap},
                            {"planning", run_planning},
                            {"baselines_tuned", run_baselines_tuned},
-                           {"layouts", run_layouts}};
+                           {"layouts", run_layouts},
+                           {"groups", run_groups}};
 
 struct Arguments {
   std::vector<std::string> parts;
@@ -94,7 +95,7 @@ int main(int argc, char** argv) {
   app.add_option("--lengths", arguments.options.lengths, "Real lengths, one a line")
       ->capture_default_str();
   app.add_option("--cases", arguments.options.cases,
-                 "Part planning takes those with this in their names alone");
+                 "Parts planning and groups take those with this in their names alone");
   app.add_option("--json", arguments.json, "Write all figures here");
   return slimpack::run_benchmark(app, argc, argv, [&] { bench::run(arguments); });
 }

@@ -20,7 +20,7 @@ struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
   std::int32_t effort = 1;        ///< of our planner (Choices)
   std::filesystem::path lengths;  ///< real lengths for setting A and part planning
-  std::string cases;              ///< part planning takes those with this in their names alone
+  std::string cases;              ///< parts planning and groups take those with this in their names
   /// The recomputation that plans of part gap may choose: a policy for all layers, "uniform" = any
   /// one policy for all layers, "auto" = any policy by layer.
   std::string recompute = "elementwise";
@@ -44,6 +44,9 @@ void run_baselines_tuned(const BenchOptions& options, Report& report);
 /// Every planner, tuned, at its own best layout of 256 H100. JSON list "layouts": a step by all
 /// planners on all layouts.
 void run_layouts(const BenchOptions& options, Report& report);
+/// Steps of which one document outweighs a replica by far, with groups of up to all replicas: how
+/// far the search alone is from the lower bound, and our plan beside the baselines.
+void run_groups(const BenchOptions& options, Report& report);
 
 /// "64K" of 65,536.
 [[nodiscard]] std::string in_k(Tokens tokens);

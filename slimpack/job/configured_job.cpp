@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "slimpack/cost/abilities.h"
+#include "slimpack/job/configured_merging.h"
 #include "slimpack/planner/activation_budget.h"
-#include "slimpack/planner/require_sensible.h"
 #include "slimpack/planner/speed_tracker.h"
 
 namespace slimpack {
@@ -14,10 +14,6 @@ namespace {
 /// Otherwise the cap is what the model's states leave of a rank's memory.
 bool says_cap(const RunConfig& config) {
   return config.plan.memory_cap || config.plan.unlimited_memory;
-}
-
-std::int32_t configured_merging(const RunConfig& config, const Costs& cost) {
-  return allowed_merging(config.plan.most_merged, config.parallel.dp, cost);
 }
 
 std::optional<Bytes> configured_cap(const RunConfig& config, const Costs& cost,

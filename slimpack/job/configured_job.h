@@ -20,8 +20,7 @@ namespace slimpack {
 [[nodiscard]] bool states_fit(const RunConfig& config, const Costs& cost,
                               const StageLayout& layout);
 
-/// The configured choices. `most_merged` is as large as the configuration, the number of replicas
-/// and the costs allow.
+/// The configured choices. `most_merged` is configured_merging's.
 [[nodiscard]] Choices configured_choices(const RunConfig& config, const Costs& cost);
 
 /// The recomputations that layers may have: the configured one, or with "auto" every one whose time

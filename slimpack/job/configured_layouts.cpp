@@ -76,16 +76,16 @@ std::vector<ParallelGrid> small_changes(const ParallelGrid& grid, const RunConfi
     changes.push_back(grid);
     edit(changes.back());
   };
-  if (grid.dp > 1 && config.parallel.zero == 1)
+  if (grid.dp > 1 && config.parallel.zero == 1 && grid.zero == 1)
     for (const std::int32_t zero : able.zero)
       if (zero != 1) add([&](ParallelGrid& g) { g.zero = zero; });
   if (grid.pp == 1) return changes;
   std::vector<bool> spreads{false};
   if (able.spreads_vocabulary) {
     spreads.push_back(true);
-    add([](ParallelGrid& g) { g.spread_vocabulary = true; });
+    if (!grid.spread_vocabulary) add([](ParallelGrid& g) { g.spread_vocabulary = true; });
   }
-  if (config.plan.planner != PlannerKind::kSlimpack) return changes;
+  if (config.plan.planner != PlannerKind::kSlimpack || grid.stages_per_rank > 1) return changes;
   for (const std::int32_t stages : kMoreStages)
     if (std::int64_t{grid.pp} * stages <= cost.shape.num_layers())
       for (const bool spread : spreads)
@@ -127,6 +127,8 @@ LayoutQuestion configured_layouts(const RunConfig& config, const Decoder& shape,
     const RunConfig changed = on(grid);
     return small_changes(grid, changed, required_cost(changed, shape, "the layout"));
   };
+  question.tries_split =
+      config.plan.backward == BackwardKind::kWhole && config.plan.planner == PlannerKind::kSlimpack;
   question.steps = std::move(steps);
   return question;
 }

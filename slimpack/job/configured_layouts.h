@@ -34,9 +34,9 @@ using CostFiles = std::map<std::int32_t, std::filesystem::path>;
 /// and replicas alone.
 [[nodiscard]] std::vector<ParallelGrid> usual_layouts(const std::vector<ParallelGrid>& layouts);
 
-/// Layouts of the same ranks with one thing changed that `config` leaves open and the runtime of
-/// these costs can do: parallel.zero, where it is 1; and with several stages the spread vocabulary,
-/// and two or four stages on each rank with and without it.
+/// Layouts of the same ranks with one thing changed that `config` leaves open, the runtime of these
+/// costs can do and `grid` has not changed before: parallel.zero, where it is 1; and with several
+/// stages the spread vocabulary, and two or four stages on each rank with and without it.
 [[nodiscard]] std::vector<ParallelGrid> small_changes(const ParallelGrid& grid,
                                                       const RunConfig& config, const Costs& cost);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
 #include "slimpack/job/configured_layouts.h"
+#include "slimpack/job/configured_merging.h"
 #include "slimpack/job/configured_model.h"
 
 namespace slimpack {
@@ -81,7 +83,8 @@ FitJob wished_job(const RunConfig& config, const Costs& cost) {
   return {.grid = config.parallel,
           .choices = {.planner = config.plan.planner,
                       .granularity = config.plan.granularity,
-                      .most_merged = config.plan.most_merged,
+                      .most_merged = config.plan.most_merged.value_or(
+                          std::max(kUsualMerging, configured_merging(config, cost))),
                       .solver = config.plan.solver,
                       .cuts = config.plan.cuts,
                       .recompute = allowed_recomputations(config, cost),

@@ -77,14 +77,14 @@ LayoutStep layout_step(const LayoutJob& on, const RatedPlan& step, const StepBou
 class LayoutSearch {
  public:
   explicit LayoutSearch(const LayoutQuestion& question) : question_(question) {
-    for (const ParallelGrid& grid : question.grids) contenders_.push_back(contender(grid));
+    for (const ParallelGrid& grid : question.grids) contenders_.push_back(contender(grid, false));
     std::ranges::stable_sort(contenders_, {}, &Contender::least);
   }
 
   std::vector<RatedLayout> run() {
     for (Contender& contender : contenders_)
       if (contender.job && plan(contender, std::nullopt)) best_.insert(contender.least());
-    if (question_.changes) change();
+    if (question_.changes) change(change(changeable()));
     std::vector<RatedLayout> rated;
     for (Contender& contender : contenders_) rated.push_back(std::move(contender.rated));
     std::ranges::stable_sort(rated, {}, [](const RatedLayout& layout) {
@@ -95,10 +95,20 @@ class LayoutSearch {
   }
 
  private:
-  Contender contender(const ParallelGrid& grid) {
+  /// Its job. nullopt also where backwards are to be split and the costs do not know how.
+  [[nodiscard]] std::optional<LayoutJob> job_of(const ParallelGrid& grid, bool splits) const {
+    std::optional<LayoutJob> job = question_.job(grid);
+    if (!job || !splits) return job;
+    if (job->cost.kinds.front().weight_gradient == EdgeTime()) return std::nullopt;
+    job->choices.backward = BackwardKind::kSplit;
+    return job;
+  }
+
+  Contender contender(const ParallelGrid& grid, bool splits) {
     Contender contender;
     contender.rated.grid = grid;
-    contender.job = question_.job(grid);
+    contender.rated.splits_backwards = splits;
+    contender.job = job_of(grid, splits);
     contender.usual = std::ranges::find(question_.usual, grid) != question_.usual.end();
     const auto steps = static_cast<std::int64_t>(question_.steps.size());
     if (!contender.job) {
@@ -136,26 +146,46 @@ class LayoutSearch {
     return rated;
   }
 
+  struct Change {
+    Contender* layout;
+    ParallelGrid grid;
+    bool splits;
+  };
+
+  [[nodiscard]] std::vector<Change> changes_of(const std::vector<Contender*>& layouts) const {
+    std::vector<Change> changes;
+    for (Contender* layout : layouts) {
+      const RatedLayout& rated = layout->rated;
+      for (const ParallelGrid& grid : question_.changes(rated.grid))
+        changes.push_back({layout, grid, rated.splits_backwards});
+      if (question_.tries_split && rated.outcome == LayoutOutcome::kRated &&
+          !rated.splits_backwards)
+        changes.push_back({layout, rated.grid, true});
+    }
+    return changes;
+  }
+
   /// Each layout takes the change whose steps are shortest, if they are shorter than its own.
-  void change() {
-    const std::vector<Contender*> layouts = changeable();
-    std::vector<std::pair<Contender*, ParallelGrid>> changes;
-    for (Contender* layout : layouts)
-      for (const ParallelGrid& grid : question_.changes(layout->rated.grid))
-        changes.emplace_back(layout, grid);
-    if (changes.empty()) return;
+  /// Result: the layouts that took one.
+  std::vector<Contender*> change(const std::vector<Contender*>& layouts) {
+    const std::vector<Change> changes = changes_of(layouts);
+    if (changes.empty()) return {};
     question_.more(std::ssize(changes) * std::ssize(question_.steps));
-    for (const auto& [layout, grid] : changes) {
+    std::vector<Contender*> changed_ones;
+    for (const auto& [layout, grid, splits] : changes) {
       const bool rated = layout->rated.outcome == LayoutOutcome::kRated;
       const std::optional<Nanos> own = rated ? std::optional(layout->least()) : std::nullopt;
-      Contender changed = contender(grid);
+      Contender changed = contender(grid, splits);
       if (!changed.job || !plan(changed, own)) continue;
       if (own && changed.least() >= *own) continue;
       if (own) best_.erase(best_.find(*own));
       best_.insert(changed.least());
       changed.usual = layout->usual;
       *layout = std::move(changed);
+      if (std::ranges::find(changed_ones, layout) == changed_ones.end())
+        changed_ones.push_back(layout);
     }
+    return changed_ones;
   }
 
   [[nodiscard]] bool behind(const Contender& contender) const {

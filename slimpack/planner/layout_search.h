@@ -32,9 +32,11 @@ struct LayoutQuestion {
   std::vector<ParallelGrid> usual;
   std::size_t best = 10;  ///< the number of best layouts whose order is wanted
   /// Small changes of a layout that leave its ranks as they are; none where this is empty. They are
-  /// tried for the `changed` best layouts and for those that do not fit.
+  /// tried for the `changed` best layouts and for those that do not fit; once more for layouts that
+  /// took one.
   std::function<std::vector<ParallelGrid>(const ParallelGrid&)> changes = {};
   std::size_t changed = 5;
+  bool tries_split = false;  ///< split backwards are a small change of a layout that fits, too
   /// nullopt: weights, gradients and optimizer leave no memory for activations.
   std::function<std::optional<LayoutJob>(const ParallelGrid&)> job;
   /// Called after each planned or spared step; there are steps · grids of them.
@@ -67,6 +69,7 @@ struct LayoutStep {
 
 struct RatedLayout {
   ParallelGrid grid;
+  bool splits_backwards = false;  ///< a small change: its job has whole ones
   LayoutOutcome outcome = LayoutOutcome::kRated;
   std::vector<LayoutStep> steps;  ///< those that were planned
   Nanos bound;                    ///< mean over all steps; no plans are shorter
@@ -84,7 +87,7 @@ struct RatedLayout {
   [[nodiscard]] std::optional<double> mfu() const;
 };
 
-/// Rates the layouts, each as it is asked for or with the small change that makes its steps
+/// Rates the layouts, each as it is asked for or with the small changes that make its steps
 /// shortest: the rated ones first, the fastest first; then those behind by their bounds,
 /// then those that do not fit. Layouts are planned in the order of their lower bounds
 /// (solver/step_bound.h). One is given up as soon as its planned steps and the bounds of the others

@@ -48,8 +48,7 @@ void keep_best(const SearchRequest& request, Variant& variant, StepSearchResult&
   StepSolution solution;
   solution.makespan = makespan_of(search);
   for (const auto& unit : variant.searches) solution.rated.push_back(*unit->best());
-  variant.searches.clear();
-  solution.units = std::move(variant.units);
+  solution.units = variant.units;
   result.solution = std::move(solution);
 }
 
@@ -117,7 +116,11 @@ std::vector<PackCost> cut_group_costs(const SearchRequest& request, const StepSo
 class StepSearch {
  public:
   StepSearch(const SearchRequest& request, const StepShares& shares)
-      : request_(request), problem_(request.problem), hinted_(request), shares_(shares) {
+      : request_(request),
+        problem_(request.problem),
+        hinted_(request),
+        shares_(shares),
+        names_none_(request.candidates.empty()) {
     if (shares.levelled != whole()) merged_.push_back(&shares.levelled);
     for (const Assignment& assignment : std::span(shares.assignments).subspan(1))
       merged_.push_back(&assignment);
@@ -130,6 +133,7 @@ class StepSearch {
     else
       begin_merged(first);
     share_out_anew();
+    if (result_.solution) widen();
     return std::move(result_);
   }
 
@@ -164,6 +168,7 @@ class StepSearch {
     const bool merge = may_merge(request_, variant);
     note(variant);
     keep_best(request_, variant, result_);
+    variant.searches.clear();  // they take much memory
     if (rates_exact(request_)) search_balanced();
     std::vector<const Assignment*> others = merged_;
     if (!merge) std::erase_if(others, [&](const auto* a) { return a != &shares_.levelled; });
@@ -256,6 +261,20 @@ class StepSearch {
       if (late && result_.solution) continue;
       search_variant(hinted_, variants[v]);
       keep_best(request_, variants[v], result_);
+      if (names_none_ && waits_for_group(variants[v])) searched_.push_back(std::move(variants[v]));
+      variants[v].searches.clear();
+    }
+  }
+
+  /// Groups that the step waits for look further: a group that has one long sequence seldom wants
+  /// the cuts that were best for the first assignment's heaviest unit.
+  void widen() {
+    for (Variant& variant : searched_) {
+      const bool heavier =
+          variant.units.front().load >= static_cast<double>(result_.solution->makespan.count());
+      if (heavier || out_of_time(request_.depth)) continue;
+      widen_groups(hinted_, variant);
+      keep_best(request_, variant, result_);
     }
   }
 
@@ -290,6 +309,8 @@ class StepSearch {
   std::vector<const Assignment*> merged_;  ///< with sequences that several replicas run
   Candidate hint_;                         ///< what was best
   Candidate usual_;                        ///< what would be without a memory cap
+  bool names_none_;                        ///< whether the request names no candidates
+  std::vector<Variant> searched_;          ///< those whose slowest unit is a group
   StepSearchResult result_;
 };
 

@@ -48,6 +48,8 @@ struct StepSearchResult {
 ///    and, unless the request asks for them, costly ones that are much heavier than another one.
 /// 4. Slices and exchanges cost more than a sequence as a whole. The best step says how much more
 ///    on groups of each size; with that, sequences are shared out once more.
+/// 5. Where the request names no candidates: if the step waits for a group of replicas, the group
+///    looks for cuts of its own.
 /// More effort looks wider.
 /// `shares`: the ways to share the step out. Deterministic without a deadline. When the deadline
 /// has passed, the best so far is the solution.

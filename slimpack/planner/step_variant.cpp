@@ -163,6 +163,21 @@ void search_variant(const SearchRequest& request, Variant& variant) {
   if (rates_exact(request)) consider_exact(request, variant);
 }
 
+bool waits_for_group(const Variant& variant) {
+  const UnitSearch& search = slowest(variant);
+  return search.best() && search.problem.unit.replicas.size() > 1;
+}
+
+void widen_groups(const SearchRequest& request, Variant& variant) {
+  auto left = static_cast<std::int64_t>(request.depth.effort) * request.depth.effort *
+              static_cast<std::int64_t>(variant.units.size());
+  while (waits_for_group(variant) && !out_of_time(request.depth) && left-- > 0) {
+    UnitSearch& search = slowest(variant);
+    if (exhausted(search) && !widen(search.problem, search.known)) return;
+    if (!exhausted(search)) advance(search);
+  }
+}
+
 RankNeed least_need(const Variant& variant) {
   RankNeed most;
   for (const auto& search : variant.searches) {

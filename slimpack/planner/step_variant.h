@@ -44,6 +44,14 @@ void glance_at(const SearchRequest& request, const Variant& variant, bool found)
 /// slowest one goes on. Where the request asks for them, the slowest also rates exact packs.
 void search_variant(const SearchRequest& request, Variant& variant);
 
+/// Whether the unit that the step waits for is a group of replicas, and fits.
+[[nodiscard]] bool waits_for_group(const Variant& variant);
+
+/// The group that the step waits for goes on, with candidates that the request does not name, until
+/// the step waits for another unit or enough has been looked at. REQUIRES: search_variant was
+/// called.
+void widen_groups(const SearchRequest& request, Variant& variant);
+
 /// The makespan of the best schedule that fits; the largest number where there is none.
 [[nodiscard]] Nanos makespan_of(const UnitSearch& search);
 

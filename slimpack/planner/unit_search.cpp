@@ -358,6 +358,14 @@ void climb(const UnitProblem& problem, UnitKnown& known) {
   trial.replicas.clear();  // nobody asks for them again
 }
 
+bool widen(UnitProblem& problem, UnitKnown& known) {
+  if (std::exchange(known.coarse, true)) return false;
+  problem.rounds = 1;
+  known.limits = {};
+  enqueue(known, coarse_candidates(problem.space));
+  return true;
+}
+
 bool exhausted(const UnitProblem& problem, const UnitKnown& known) {
   if (!known.explored()) return false;
   const bool climbed_enough = problem.step().table.replication().replicas > 1 &&

@@ -98,6 +98,10 @@ bool refine(const UnitProblem& problem, UnitKnown& known);
 /// best are on it. REQUIRES: explored(), not exhausted.
 void climb(const UnitProblem& problem, UnitKnown& known);
 
+/// Where the request names candidates: has the search go on with coarse ones, and around the best.
+/// Result: false where it has looked at coarse ones before.
+bool widen(UnitProblem& problem, UnitKnown& known);
+
 /// Whether nothing is left to look at.
 [[nodiscard]] bool exhausted(const UnitProblem& problem, const UnitKnown& known);
 

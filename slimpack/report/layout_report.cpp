@@ -23,12 +23,14 @@ std::string layout_text(const ParallelGrid& grid) {
 }
 
 /// Settings of a layout beside its ranks: "zero 3", "2 stages a rank, vocabulary spread".
-std::string changes_text(const ParallelGrid& grid) {
+std::string changes_text(const RatedLayout& layout) {
+  const ParallelGrid& grid = layout.grid;
   std::vector<std::string> parts;
   if (grid.zero != 1) parts.push_back(fmt::format("zero {}", grid.zero));
   if (grid.stages_per_rank != 1)
     parts.push_back(fmt::format("{} stages a rank", grid.stages_per_rank));
   if (grid.spread_vocabulary) parts.emplace_back("vocabulary spread");
+  if (layout.splits_backwards) parts.emplace_back("backwards split");
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -150,7 +152,7 @@ std::string best_table(const std::vector<LayoutReport>& reports, int columns) {
                                  human_bytes(least_headroom(*layout)),
                                  fmt::to_string(most_merged(*layout)),
                                  describe(layout->steps.front().recompute),
-                                 changes_text(layout->grid)};
+                                 changes_text(*layout)};
     for (std::size_t i = 0; i < of_search.size(); ++i)
       row.insert(row.begin() + 1 + static_cast<std::ptrdiff_t>(i), of_search[i].cell(*report));
     table.add_row(std::move(row));
@@ -217,7 +219,8 @@ std::string notes_text(const LayoutReport& report, std::vector<std::string> sett
   const RatedLayout& best = report.layouts.front();
   std::string text =
       "Tried beside tp × pp × dp, for the five best layouts and those that do not fit: zero 2 and "
-      "3, 2 and 4 stages a rank, a spread vocabulary. Held as configured: all else.";
+      "3, 2 and 4 stages a rank, a spread vocabulary, split backwards. Held as configured: all "
+      "else.";
   if (best.outcome != LayoutOutcome::kRated) return text;
   text += fmt::format(" Known error: {}.", describe(best.known));
   if (best.reserved_percent > 0)
@@ -226,7 +229,7 @@ std::string notes_text(const LayoutReport& report, std::vector<std::string> sett
   if (best.grid.zero > 1)
     text +=
         fmt::format(" zero {} is for other systems: this version trains with 1.", best.grid.zero);
-  for (const std::vector<std::string>& more : {report.settings, layout_settings(best.grid)})
+  for (const std::vector<std::string>& more : {report.settings, layout_settings(best)})
     settings.insert(settings.end(), more.begin(), more.end());
   return text + fmt::format(" The best: --set {}", fmt::join(settings, " --set "));
 }
@@ -247,7 +250,8 @@ nlohmann::json layout_json(const LayoutReport& report, const RatedLayout& layout
                      {"zero", layout.grid.zero},
                      {"stages_per_rank", layout.grid.stages_per_rank},
                      {"spread_vocabulary", layout.grid.spread_vocabulary},
-                     {"settings", layout_settings(layout.grid)},
+                     {"split_backwards", layout.splits_backwards},
+                     {"settings", layout_settings(layout)},
                      {"outcome", to_string(layout.outcome)},
                      {"bound_ns", layout.bound.count()}};
   one["memory_bytes"] = layout.left.count();
@@ -308,7 +312,8 @@ const LayoutReport& best_of(const std::vector<LayoutReport>& reports) {
   });
 }
 
-std::vector<std::string> layout_settings(const ParallelGrid& grid) {
+std::vector<std::string> layout_settings(const RatedLayout& layout) {
+  const ParallelGrid& grid = layout.grid;
   std::vector<std::string> settings{fmt::format("parallel.tp={}", grid.tp),
                                     fmt::format("parallel.pp={}", grid.pp),
                                     fmt::format("parallel.dp={}", grid.dp)};
@@ -316,6 +321,7 @@ std::vector<std::string> layout_settings(const ParallelGrid& grid) {
   if (grid.stages_per_rank != 1)
     settings.push_back(fmt::format("parallel.stages_per_rank={}", grid.stages_per_rank));
   if (grid.spread_vocabulary) settings.emplace_back("parallel.spread_vocabulary=true");
+  if (layout.splits_backwards) settings.emplace_back("plan.backward=split");
   return settings;
 }
 

@@ -29,8 +29,8 @@ struct LayoutReport {
 /// The report whose best layout trains the most tokens per second. REQUIRES: any report.
 [[nodiscard]] const LayoutReport& best_of(const std::vector<LayoutReport>& reports);
 
-/// The keys of a run file that make this layout, as --set takes them.
-[[nodiscard]] std::vector<std::string> layout_settings(const ParallelGrid& grid);
+/// The keys of a run file that make this layout of it, as --set takes them.
+[[nodiscard]] std::vector<std::string> layout_settings(const RatedLayout& layout);
 
 /// A run with the best layout of each search, the fastest first, and with the usual layouts of the
 /// fastest search. Layouts without planned steps are left out.

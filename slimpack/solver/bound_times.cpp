@@ -22,9 +22,29 @@ Tokens shortest_tail(Tokens length, Tokens granularity) {
   return Tokens((length.count() - 1) % granularity.count() + 1);
 }
 
-/// A MicroPack of one slice.
+PackCost without_travel(PackCost cost) {
+  cost.travel = {};
+  return cost;
+}
+
+/// A MicroPack of one slice, without what travels.
 double alone(const PackCost& cost, const Slice& slice) {
-  return cost.per_pack + cost(slice);
+  return cost.per_pack + without_travel(cost)(slice);
+}
+
+/// The least that a sequence waits for what travels, whatever shares its MicroPacks. A MicroPack
+/// waits for max(0, Σ least·q − hidden·pairs) or more. The second term is a sum over sequences, and
+/// no term of it is negative where that of the longest is not. Slices that hide more than they send
+/// take longer than what they hide, so they do not shorten a MicroPack of others; where that is
+/// not sure, nothing is.
+Travel certain_travel(const PackCost& cost, Tokens longest) {
+  const double least = std::min(cost.travel.per_query, cost.travel.per_key);
+  const double hidden = cost.travel.hidden_per_pair;
+  if (hidden > (cost.windowed() ? cost.per_window_pair : cost.per_pair)) return {};
+  const Slice whole{SequenceId(), Tokens(0), longest};
+  const double pairs = cost.windowed() ? whole.window_pairs(cost.window) : whole.causal_pairs();
+  if (least * static_cast<double>(longest.count()) <= hidden * pairs) return {};
+  return {least, least, hidden};
 }
 
 }  // namespace
@@ -37,6 +57,7 @@ BoundTimes::BoundTimes(const BoundProblem& problem)
   for (const Tokens length : problem.lengths) {
     head_ = std::min(head_, shortest_head(length, limits_.granularity));
     tail_ = std::min(tail_, shortest_tail(length, limits_.granularity));
+    longest_ = std::max(longest_, length);
   }
   for (std::int32_t r = 0; r < ranks(); ++r) fastest_.push_back(std::ranges::max(speed_on(r)));
   for (std::int32_t s = 0; s < stages(); ++s) {
@@ -67,8 +88,7 @@ PackCost BoundTimes::cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t rep
   const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
   if (may_skip(s, pass)) return {};
   PackCost out = table_.stage(StageId(s), whole, replicas);
-  // Sequences of one MicroPack hide each other's travelling, so a sum over them would be too large.
-  if (out.travel.hidden_per_pair > 0) out.travel = {};
+  out.travel = certain_travel(out, longest_);
   if (pass == Pass::kInputGradient && s > 0) {
     const EdgeTime weights = table_.weight_gradient(StageId(s));
     out.per_pack = std::max(0.0, out.per_pack - weights.per_pack);
@@ -160,8 +180,9 @@ double BoundTimes::chain(Tokens length, std::size_t k) const {
   const Slice whole{SequenceId(), Tokens(0), length};
   const Slice tail{SequenceId(), length - shortest_tail(length, limits_.granularity), length};
   const Slice head{SequenceId(), Tokens(0), shortest_head(length, limits_.granularity)};
-  double time = alone(cost(0, Pass::kForward, k), whole) +
-                alone(cost(stages() - 1, Pass::kInputGradient, k), whole);
+  const PackCost& first = cost(0, Pass::kForward, k);
+  const PackCost& last = cost(stages() - 1, Pass::kInputGradient, k);
+  double time = first.per_pack + first(whole) + last.per_pack + last(whole);
   for (std::int32_t s = 1; s < stages(); ++s) {
     // A longer last slice has a shorter prefix; a slice to the end is a concave function of its
     // begin, so it is cheapest as short or as long as it can be.

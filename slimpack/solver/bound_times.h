@@ -63,6 +63,7 @@ class BoundTimes {
   CutLimits limits_;
   Tokens head_;                                      ///< of the shortest first slice
   Tokens tail_;                                      ///< of the shortest last slice
+  Tokens longest_;                                   ///< sequence
   std::vector<double> fastest_;                      ///< by rank
   std::vector<std::vector<PackCost>> fastest_cost_;  ///< [stage · 3 + pass][k]
   std::vector<std::vector<PackCost>> cheapest_;      ///< [pass][k]: the least terms of any stage

@@ -1,6 +1,7 @@
 #include "slimpack/spec/run_config.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -19,6 +20,10 @@ namespace slimpack {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Keys by which other systems name the ranks that experts are spread over.
+constexpr std::array<std::string_view, 3> kExpertKeys = {"ep", "expert_parallel",
+                                                         "expert_model_parallel_size"};
 
 /// Throws for unknown names; `place` is "run.toml:7".
 void check_section(std::string_view section, std::string_view place) {
@@ -40,6 +45,11 @@ const ConfigField& find_field(std::string_view section, std::string_view key,
     if (field.key == key) return field;
     known.push_back(field.key);
   }
+  if (section == "parallel" && std::ranges::find(kExpertKeys, key) != kExpertKeys.end())
+    invalid_input(
+        "{}: key {} is unknown in [parallel]: experts are spread over the tensor-parallel ranks of "
+        "a stage, never over replicas; set parallel.tp to so many ranks, and leave it out",
+        place, in_quotes(key));
   invalid_input("{}: key {} is unknown in [{}]; {}", place, in_quotes(key), section,
                 suggestion(key, known));
 }

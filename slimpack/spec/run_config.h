@@ -212,7 +212,8 @@ struct PlanConfig {
   std::optional<Bytes> memory_cap;  ///< activations per rank; TOML: bytes or "12GiB"; absent = the
                                     ///< rank's memory less the model's state
   /// At most so many replicas run one sequence together (DP-Merge). The costs may know fewer.
-  std::int32_t most_merged = 8;
+  /// Absent ("auto") = as many as pay for a document of the context.
+  std::optional<std::int32_t> most_merged = std::nullopt;
   /// For every layer. kOffload needs a GPU. Absent ("auto") = the planner chooses for each layer,
   /// so that the step fits and is as short as possible.
   std::optional<Recompute> recompute = Recompute::kElementwise;

@@ -180,6 +180,26 @@ ConfigField memory_cap() {
       rule,   assign,       print};
 }
 
+ConfigField most_merged() {
+  const std::string rule = fmt::format("an integer from 1 to {}, or \"auto\"", kMaxStages);
+  const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
+    const auto* text = std::get_if<std::string>(&entry.value);
+    config.plan.most_merged = std::nullopt;
+    if (text != nullptr && *text == "auto") return;
+    config.plan.most_merged = static_cast<std::int32_t>(read_integer(entry, 1, kMaxStages, rule));
+  };
+  const auto print = [](const RunConfig& config) {
+    return config.plan.most_merged ? fmt::format("most_merged = {}", *config.plan.most_merged)
+                                   : std::string("most_merged = \"auto\"");
+  };
+  return {"plan",
+          "most_merged",
+          "replicas that may share one sequence; 1 = none, auto = as many as pay",
+          rule,
+          assign,
+          print};
+}
+
 ConfigField stages_per_rank() {
   const std::string rule = fmt::format("an integer from 1 to {}, or \"auto\"", kMaxStages);
   const auto assign = [=](RunConfig& config, const ConfigEntry& entry) {
@@ -368,8 +388,7 @@ std::vector<ConfigField> plan_fields() {
       integer({"plan", "granularity", "the search cuts at multiples of this many tokens"}, &R::plan,
               &P::granularity, 1, kMaxTokens),
       memory_cap(),
-      integer({"plan", "most_merged", "replicas that may share one sequence; 1 = none"}, &R::plan,
-              &P::most_merged, 1, kMaxStages),
+      most_merged(),
       recompute(),
       choice({"plan", "backward", "split: weight gradients may wait"}, &R::plan, &P::backward,
              std::array{BackwardKind::kWhole, BackwardKind::kSplit}),

@@ -7,6 +7,7 @@
 
 #include "slimpack/base/human.h"
 #include "slimpack/job/configured_cost.h"
+#include "slimpack/job/configured_merging.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/rank_clock.h"
@@ -44,7 +45,7 @@ ProfileOptions configured_profile(const RunConfig& config, const Decoder& shape,
     options.gpu->fused_kernels = fused::are_there_on(options.device);
   }
   options.deterministic = config.train.same_bits();
-  options.most_merged = std::min(config.plan.most_merged, p.dp);
+  options.most_merged = std::min(config.plan.most_merged.value_or(kUsualMerging), p.dp);
   options.cp_comm_type = p.cp_comm_type;
   options.clock = config.train.clock;
   return options;

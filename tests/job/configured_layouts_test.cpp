@@ -113,6 +113,18 @@ TEST(SmallChanges, AreThoseThatTheRuntimeCanDo) {
                                        {.pp = 4, .dp = 2, .tp = 1, .stages_per_rank = 2}}));
 }
 
+TEST(SmallChanges, ChangeNothingTwice) {
+  const RunConfig config = on_nodes_of(8);
+  // Left are two of zero, a spread vocabulary, and two stages a rank both ways.
+  EXPECT_EQ(small_changes({.pp = 4, .dp = 2, .zero = 3}, config, costs()).size(), 3u);
+  EXPECT_EQ(small_changes({.pp = 4, .dp = 2, .spread_vocabulary = true}, config, costs()).size(),
+            4u);
+  EXPECT_EQ(small_changes({.pp = 4, .dp = 2, .stages_per_rank = 2, .spread_vocabulary = true},
+                          config, costs())
+                .size(),
+            2u);
+}
+
 TEST(CostFiles, AreOneForEachTp) {
   const TempFolder folder;
   const auto file = [&](const char* name, std::int32_t tp) {

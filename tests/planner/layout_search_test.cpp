@@ -186,6 +186,43 @@ TEST(LayoutSearch, TakesASmallChangeWhereItsStepsAreShorter) {
   EXPECT_GT(taken, 0);
 }
 
+TEST(LayoutSearch, SplitsBackwardsWhereThatIsShorterWhateverElseItChanged) {
+  // Split backwards are never longer. Another change, once taken, does not keep them away.
+  Rng rng(37);
+  int split = 0;
+  for (int n = 0; n < 4; ++n) {
+    LayoutQuestion question = random_case(rng, std::nullopt).question;
+    question.best = question.changed = question.grids.size();
+    question.tries_split = true;
+    const auto job = question.job;
+    question.job = [job](const ParallelGrid& grid) {
+      std::optional<LayoutJob> on = job(grid);
+      on->job.layout = balanced_layout(on->cost, {Tokens(1000)}, grid.pp, grid.stages_per_rank);
+      return on;
+    };
+    question.changes = [](const ParallelGrid& grid) {
+      std::vector<ParallelGrid> changes;
+      if (grid.pp > 1 && 2 * grid.pp <= 6 && grid.stages_per_rank == 1) changes.push_back(grid);
+      for (ParallelGrid& changed : changes) changed.stages_per_rank = 2;
+      return changes;
+    };
+    for (const RatedLayout& layout : search_layouts(question)) {
+      LayoutJob on = *question.job(layout.grid);
+      Nanos whole, with_split;
+      for (const SequenceLengths& lengths : question.steps) {
+        on.choices.backward = BackwardKind::kWhole;
+        whole += plan_step({on.job, lengths, on.choices, on.cost}).step->prediction.makespan;
+        on.choices.backward = BackwardKind::kSplit;
+        with_split += plan_step({on.job, lengths, on.choices, on.cost}).step->prediction.makespan;
+      }
+      EXPECT_EQ(layout.splits_backwards, with_split < whole);
+      EXPECT_EQ(sum_of(layout), std::min(whole, with_split));
+      split += layout.splits_backwards ? 1 : 0;
+    }
+  }
+  EXPECT_GT(split, 0);
+}
+
 TEST(LayoutSearch, MakesRoomByASmallChange) {
   LayoutQuestion question;
   question.steps = {{Tokens(100), Tokens(40)}};

@@ -1,6 +1,8 @@
 // Plans of several replicas.
 #include <gtest/gtest.h>
 
+#include "slimpack/baselines/baseline.h"
+#include "slimpack/planner/baseline_step.h"
 #include "slimpack/planner/planner.h"
 #include "tests/planner/small_step.h"
 
@@ -33,6 +35,51 @@ TEST(PlanReplicas, MergesASequenceThatOutweighsTheOthers) {
   const RatedPlan merged = *plan_step(request, cost).step;
   EXPECT_TRUE(any_merged(merged));
   EXPECT_LT(merged.prediction.makespan * 2, apart.prediction.makespan);
+}
+
+/// Three long documents, and `shorts` short ones for each of `dp` replicas of two stages.
+PlanRequest few_long(std::int32_t dp, std::int64_t longest, std::int64_t shorts) {
+  PlanRequest request;
+  request.lengths = {Tokens(longest), Tokens(longest / 2), Tokens(2 * longest / 5)};
+  for (std::int64_t i = 0; i < shorts * dp; ++i)
+    request.lengths.emplace_back(200 + i * 37 % 97 * 20);
+  request.pp = 2;
+  request.dp = request.most_merged = dp;
+  request.granularity = Tokens(128);
+  request.context = Tokens(longest);
+  return request;
+}
+
+TEST(PlanReplicas, CutsEachGroupAsSuitsIt) {
+  // The heaviest unit has many short documents, and many MicroPacks suit it. The longest document
+  // is through soonest as a single one, on replicas that have nothing else to wait for. The search
+  // finds that without a look at baselines, of which one has such groups.
+  Decoder shape;
+  shape.kinds = {{.hidden_size = 4096,
+                  .num_heads = 32,
+                  .num_kv_heads = 8,
+                  .head_dim = 128,
+                  .value_dim = 128,
+                  .dense_width = 14336}};
+  shape.set_layers(32);
+  shape.vocab_size = 128'256;
+  for (const std::int32_t tp : {1, 2}) {
+    const PlanRequest request = tp == 1 ? few_long(64, 120'000, 8) : few_long(32, 40'000, 4);
+    HardwareSpec hardware;
+    hardware.ranks_per_node = 8;
+    const Costs cost =
+        cost_from_hardware(shape, Dtype::kBf16, hardware, tp, request.dp, request.pp);
+    const Job job{.layout = balanced_layout(cost, request.lengths, request.pp),
+                  .replicas = request.dp,
+                  .context = request.context};
+    Choices choices{.most_merged = request.dp};
+    const TunedStep rival =
+        tuned_baseline(baseline_named("context-parallel"), {job, request.lengths, choices, cost});
+    choices.search.baselines = false;
+    const RatedPlan own = *plan_step({job, request.lengths, choices, cost}).step;
+    EXPECT_TRUE(check_step(own.plan, own.schedules).empty());
+    EXPECT_LE(own.prediction.makespan, rival.step.prediction.makespan) << tp;
+  }
 }
 
 TEST(PlanReplicas, MergesWhatOneReplicaCannotHold) {

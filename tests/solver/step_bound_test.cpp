@@ -284,6 +284,31 @@ TEST(StepBound, CountsTheChainOfTheLongestSequence) {
   expect_bound(job, 130'000);
 }
 
+TEST(StepBound, CountsWhatTravelsBeyondWhatAttentionHides) {
+  // In each of two layers 64 tokens take 64 + 128 µs, and 2,080 causal pairs 2 · 41.6 µs: one
+  // replica needs 550.4 µs, a pair of replicas half of that and what travels.
+  RandomJob job = plain_job();
+  job.layout.layer_begin = {0, 2};
+  job.lengths = {Tokens(64)};
+  job.replicas = job.most_merged = 2;
+  LayerCosts& layer = job.cost.kinds.front();
+  layer.forward.per_pair = layer.backward.per_pair = 20;
+  const auto travels = [&](const Travel& travel) {
+    layer.merge.assign(1, {});
+    layer.merge.front().forward_travel = layer.merge.front().backward_travel = travel;
+  };
+  // 64 keys take 12.8 µs, of which the pairs hide 10.4; queries would take longer. Twice, in two
+  // layers.
+  travels({300, 200, 5});
+  expect_bound(job, 275'200 + 4 * 2'400);
+  // All that travels is hidden.
+  travels({300, 200, 7});
+  expect_bound(job, 275'200);
+  // With 128 µs for the keys one replica alone is quicker.
+  travels({3000, 2000, 5});
+  expect_bound(job, 550'400);
+}
+
 TEST(StepBound, CountsOverheadsOfTheFewestPacks) {
   // One pack each way on the stage, 7 and 9 µs, and one on the way.
   RandomJob job = plain_job();

@@ -385,6 +385,7 @@ const Bad kBad[] = {
     {"[parallel]\ncp = 2", "key \"cp\" is unknown in [parallel]"},
     {"[plan]\nmost_merged = 0", "plan.most_merged is 0, must be an integer from 1"},
     {"[plan]\nmost_merged = \"all\"", "plan.most_merged is \"all\""},
+    {"[parallel]\nep = 8", "\"ep\" is unknown in [parallel]: experts are spread over the tensor"},
     {"[plan]\nmerged = 2", "key \"merged\" is unknown in [plan]"},
     {"[plan]\nrecompute = \"some\"",
      "plan.recompute is \"some\", must be one of \"nothing\", \"elementwise\", \"attention\", "
