@@ -15,6 +15,8 @@ namespace {
 /// (max_seqlen_per_dp_cp_rank) to its user, who may tune it from kLeastShare on.
 constexpr Tokens kPublishedShare{8192};
 constexpr Tokens kLeastShare{1024};
+/// dynamic-cp is tried with so many replicas a pack at least: as many as nodes have GPUs.
+constexpr std::int32_t kMostLeastReplicas = 8;
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
@@ -123,7 +125,8 @@ BaselinePlan dynamic_cp_plan(const BaselineInput& input,
 std::vector<Tuning> dynamic_cp_tunings(const BaselineInput& input) {
   const std::int32_t largest = context_sharing(input).largest;
   std::vector<Tuning> tunings = share_tunings(input, largest);
-  for (std::int32_t group = 2; group <= largest; group *= 2) tunings.push_back({.group = group});
+  for (std::int32_t group = 2; group <= std::min(largest, kMostLeastReplicas); group *= 2)
+    tunings.push_back({.group = group});
   return tunings;
 }
 

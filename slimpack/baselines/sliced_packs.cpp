@@ -188,7 +188,8 @@ std::vector<Tuning> infinipipe_tunings(const BaselineInput& input) {
   const std::int32_t published = published_infinipipe_chunks(input);
   for (std::int32_t count = 1; count <= kMostSlices; count *= 2)
     if (count != published) chunks.push_back({.slices = count, .tails = true});
-  return dealt_tunings(input, chunks);
+  if (input.replicas() == 1 || input.lengths.size() <= 1) return chunks;
+  return varied(chunks, &Tuning::dealing, {Dealing::kPublished, Dealing::kByTime});
 }
 
 }  // namespace slimpack
