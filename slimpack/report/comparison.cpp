@@ -270,9 +270,9 @@ std::vector<RunSpeed> run_speeds(const std::vector<ComparedPlanner>& planners,
     runs.push_back({planner.planner, figures.tokens_per_second});
     const bool fits_published = planner.published && (!cap || planner.published_peak <= *cap);
     if (planner.planner == packed_baseline().name && fits_published)
-      published.push_back({planner.planner + " as published", figures.tokens_per_second *
-                                                                  to_seconds(figures.makespan) /
-                                                                  to_seconds(*planner.published)});
+      runs.push_back({planner.planner + " as published", figures.tokens_per_second *
+                                                             to_seconds(figures.makespan) /
+                                                             to_seconds(*planner.published)});
   }
   return fastest_behind_first(std::move(runs));
 }
