@@ -38,11 +38,10 @@ struct FamilyFacts {
 [[nodiscard]] bool is_planned_family(std::string_view model_type);
 
 /// The part of a config.json that describes its language model: text_config, where there is one,
-/// with tie_word_embeddings of the whole model, which transformers follows; else all of it.
+/// with tie_word_embeddings of the whole model, which transformers follows; else all of it. Where
+/// its model_type is a known family's name in larger models ("qwen3_vl_text"), as that family's
+/// file.
 [[nodiscard]] nlohmann::json language_part(const nlohmann::json& config);
-/// language_part, where its model_type is a known family's name within larger models
-/// ("qwen3_vl_text"), as a file of that family.
-[[nodiscard]] nlohmann::json planned_part(const nlohmann::json& config);
 
 /// Reads a config.json for which is_planned_family holds, and keeps its text.
 /// Missing fields have the family's defaults in transformers. Throws InvalidInput that names

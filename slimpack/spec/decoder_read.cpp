@@ -40,7 +40,7 @@ bool is_trained_family(std::string_view type) {
 
 /// The family of a model's language model; empty where the file says none.
 std::string family_of_text(const JsonFields& fields, const json& config) {
-  const json part = planned_part(config);
+  const json part = language_part(config);
   const JsonFields text(part, fields.origin() + ": text_config");
   return text.has("model_type") ? text.text("model_type") : "";
 }
@@ -229,7 +229,7 @@ PlannableModel planned_text_of(const json& config, const JsonFields& fields) {
   const std::string family = family_of_text(fields, config);
   const bool inner = fields.has("text_config");
   PlannableModel model = plannable_model_from_json(
-      planned_part(config).dump(), fields.origin() + (inner ? ": text_config" : ""));
+      language_part(config).dump(), fields.origin() + (inner ? ": text_config" : ""));
   if (!is_trained_family(family)) model.untrainable.erase(model.untrainable.begin());  // its type
   model.untrainable.insert(
       model.untrainable.begin(),

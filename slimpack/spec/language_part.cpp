@@ -35,9 +35,7 @@ constexpr std::array<OtherName, 7> kOtherNames{{
          "moe_intermediate_size": 1408, "norm_topk_prob": true})"},
 }};
 
-}  // namespace
-
-json language_part(const json& config) {
+json text_of(const json& config) {
   const auto text = config.find("text_config");
   if (text == config.end() || !text->is_object()) return config;
   json part = *text;
@@ -46,8 +44,10 @@ json language_part(const json& config) {
   return part;
 }
 
-json planned_part(const json& config) {
-  json part = language_part(config);
+}  // namespace
+
+json language_part(const json& config) {
+  json part = text_of(config);
   const auto type = part.find("model_type");
   if (type == part.end() || !type->is_string()) return part;
   const auto* const other =
