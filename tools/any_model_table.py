@@ -52,7 +52,7 @@ def result_of(family):
     except InvalidInput as refusal:
         return str(refusal).split("; ")[0].replace("|", "\\|")
     if not report.exact:
-        return "not exact"
+        return f"not exact: {report.reason}" if report.reason else "not exact"
     return EXACT if report.by_cache or report.with_states == report.layers else f"{EXACT}, keys from attention"
 
 

@@ -118,8 +118,9 @@ std::string difference(const json& a, const json& b) {
   return "";
 }
 
-/// The part of a file that counts for its language model. Where the whole model does not say
-/// whether its embeddings are tied, its class decides and not its text_config.
+/// The part of a file that counts for its language model, under its family's name: a file that has
+/// its fields at the top names it otherwise than what was measured. Where the whole model does not
+/// say whether its embeddings are tied, its class decides and not its text_config.
 json language_model_of(const json& asked) {
   json part = language_part(asked);
   if (asked.contains("text_config") && !asked.contains("tie_word_embeddings"))
@@ -136,7 +137,8 @@ std::optional<PlannableModel> model_of(const RunConfig& config, std::optional<st
   if (!text) text = read_file(config.model.config, "model configuration", kMaxConfigBytes);
   const json asked = parse_json(*text, origin);
   if (!asked.is_object()) invalid_input("{}: must be a JSON object; give a config.json", origin);
-  const std::string differs = difference(language_model_of(asked), json::parse(cost.shape.config));
+  const std::string differs =
+      difference(language_model_of(asked), language_part(json::parse(cost.shape.config)));
   if (!differs.empty())
     invalid_input("{}: measured for another model than {}: {} differs; profile this one again",
                   name, origin, differs);

@@ -38,7 +38,9 @@ struct FamilyFacts {
 [[nodiscard]] bool is_planned_family(std::string_view model_type);
 
 /// The part of a config.json that describes its language model: text_config, where there is one,
-/// with tie_word_embeddings of the whole model, which transformers follows; else all of it.
+/// with tie_word_embeddings of the whole model, which transformers follows; else all of it. Where
+/// its model_type is a known family's name in larger models ("qwen3_vl_text"), as that family's
+/// file.
 [[nodiscard]] nlohmann::json language_part(const nlohmann::json& config);
 
 /// Reads a config.json for which is_planned_family holds, and keeps its text.

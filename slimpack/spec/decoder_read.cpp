@@ -38,21 +38,22 @@ bool is_trained_family(std::string_view type) {
   return std::ranges::find(family_facts(), type, &FamilyFacts::model_type) != family_facts().end();
 }
 
-/// The model_type of the language model in a model that is more than one; else empty.
-std::string type_of_text(const JsonFields& fields) {
-  if (!fields.has("text_config")) return "";
-  const JsonFields text = fields.object("text_config");
+/// The family of a model's language model; empty where the file says none.
+std::string family_of_text(const JsonFields& fields, const json& config) {
+  const json part = language_part(config);
+  const JsonFields text(part, fields.origin() + ": text_config");
   return text.has("model_type") ? text.text("model_type") : "";
 }
 
-/// Whether the model is more than a language model, and that is of a family that is planned.
-bool has_planned_text(const JsonFields& fields) {
-  const std::string type = type_of_text(fields);
-  return is_planned_family(type) || is_trained_family(type);
+/// Whether the language model is of a family that is planned, and the file has another model_type.
+bool has_planned_text(const JsonFields& fields, const json& config) {
+  const std::string family = family_of_text(fields, config);
+  return family != fields.text("model_type") &&
+         (is_planned_family(family) || is_trained_family(family));
 }
 
 /// `planned`: model types that are read, too, where steps are only planned.
-const FamilyFacts& read_family(const JsonFields& fields,
+const FamilyFacts& read_family(const JsonFields& fields, const json& config,
                                const std::vector<std::string_view>& planned = {}) {
   const std::string type = fields.text("model_type");
   std::vector<std::string_view> known;
@@ -60,12 +61,13 @@ const FamilyFacts& read_family(const JsonFields& fields,
     if (facts.model_type == type) return facts;
     known.push_back(facts.model_type);
   }
-  if (is_planned_family(type) || has_planned_text(fields))
+  if (is_planned_family(type) || has_planned_text(fields, config))
     invalid_input(
         "{}: model_type \"{}\" is not supported; supported are {}; fit, plan and compare take it{}",
         fields.origin(), type, fmt::join(known, ", "),
-        has_states(type) || has_states(type_of_text(fields)) ? ", slimpack.torch.pipeline trains it"
-                                                             : "");
+        has_states(type) || has_states(family_of_text(fields, config))
+            ? ", slimpack.torch.pipeline trains it"
+            : "");
   const bool other = std::ranges::find(kLookalikes, type) != kLookalikes.end();
   std::string remedy;
   if (!planned.empty()) remedy = fmt::format(" and, to plan, {}", fmt::join(planned, ", "));
@@ -222,33 +224,26 @@ PlannableModel planned_model_of(const json& config, const std::string& origin) {
   return model;
 }
 
-/// A model that is more than a language model, planned as that.
+/// A model that is more than a language model, or has another name, planned as that.
 PlannableModel planned_text_of(const json& config, const JsonFields& fields) {
-  const std::string type = type_of_text(fields);
-  PlannableModel model =
-      plannable_model_from_json(language_part(config).dump(), fields.origin() + ": text_config");
-  if (!is_trained_family(type)) model.untrainable.erase(model.untrainable.begin());  // its type
+  const std::string family = family_of_text(fields, config);
+  const bool inner = fields.has("text_config");
+  PlannableModel model = plannable_model_from_json(
+      language_part(config).dump(), fields.origin() + (inner ? ": text_config" : ""));
+  if (!is_trained_family(family)) model.untrainable.erase(model.untrainable.begin());  // its type
   model.untrainable.insert(
       model.untrainable.begin(),
-      fmt::format("model_type is \"{}\" (planned is its text_config)", fields.text("model_type")));
+      fmt::format("model_type is \"{}\" (planned is {})", fields.text("model_type"),
+                  inner ? "its text_config" : fmt::format("a language model like {}", family)));
   return model;
 }
 
 }  // namespace
 
-json language_part(const json& config) {
-  const auto text = config.find("text_config");
-  if (text == config.end() || !text->is_object()) return config;
-  json part = *text;
-  const auto tied = config.find("tie_word_embeddings");
-  if (tied != config.end() && !tied->is_null()) part["tie_word_embeddings"] = *tied;
-  return part;
-}
-
 Decoder decoder_from_json(std::string_view text, std::string_view origin) {
   const json config = parse_json(text, origin);
   const JsonFields fields(config, std::string(origin));
-  const FamilyFacts& facts = read_family(fields);
+  const FamilyFacts& facts = read_family(fields, config);
   refuse(unsupported_features(config, fields.origin(), facts.family), fields.origin());
   return read_shape(config, fields, facts);
 }
@@ -259,7 +254,7 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
   const std::string type = fields.text("model_type");
   const auto facts_of_type = std::ranges::find(family_facts(), type, &FamilyFacts::model_type);
   const bool trained = facts_of_type != family_facts().end();
-  if (!trained && !is_planned_family(type) && has_planned_text(fields))
+  if (!trained && !is_planned_family(type) && has_planned_text(fields, config))
     return planned_text_of(config, fields);
   std::vector<UnsupportedFeature> features;
   if (trained) features = unsupported_features(config, fields.origin(), facts_of_type->family);
@@ -271,7 +266,7 @@ PlannableModel plannable_model_from_json(std::string_view text, std::string_view
     return model;
   }
   PlannableModel model;
-  const FamilyFacts& facts = read_family(fields, planned_families());
+  const FamilyFacts& facts = read_family(fields, config, planned_families());
   for (const UnsupportedFeature& feature : features) {
     if (feature.changes_costs) refuse(features, fields.origin());
     model.untrainable.push_back(feature.text);

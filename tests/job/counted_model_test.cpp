@@ -43,6 +43,15 @@ TEST(CountedModel, IsRefusedWhereTheConfigurationsDisagree) {
                        {"cost.json", "config.json", "vocab_size differs"});
 }
 
+TEST(CountedModel, IsThatOfAFileThatHasItsFieldsAtTheTop) {
+  const TempFolder folder;
+  const RunConfig config = run_with(folder, R"({"model_type": "qwen2_5_vl", "vocab_size": 10})");
+  Costs measured = counted_costs({0, 1});
+  measured.shape.config = R"({"model_type":"qwen2_5_vl_text","vocab_size":10})";
+  put_file(folder / "cost.json", cost_to_json(measured));
+  EXPECT_EQ(counted_model(config).value().shape, measured.shape);
+}
+
 TEST(CountedModel, IsNoneWithoutACostFileThatCounts) {
   EXPECT_FALSE(counted_model(RunConfig{}).has_value());
 }

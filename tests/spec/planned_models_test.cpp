@@ -155,6 +155,26 @@ TEST(PlannedModel, OfSeveralKindsIsPlannedAsItsTextOfATrainedFamily) {
                        {"model_type \"qwen3_asr\" is not supported"});
 }
 
+TEST(PlannedModel, HasItsFamilyAlsoUnderTheNameThatLargerModelsGiveIt) {
+  const json text = small_config("qwen3");
+  json named = text;
+  named["model_type"] = "qwen3_vl_text";
+  named["architectures"] = {"Qwen3VLForConditionalGeneration"};
+  EXPECT_EQ(planned(named).shape, planned(text).shape);
+  EXPECT_EQ(planned(named).untrainable,
+            (std::vector<std::string>{
+                "model_type is \"qwen3_vl_text\" (planned is a language model like qwen3)"}));
+  const json whole{{"model_type", "qwen3_vl"}, {"text_config", named}};
+  EXPECT_EQ(planned(whole).shape, planned(text).shape);
+  expect_invalid_input([&] { (void)shape_of(whole); }, {"model_type \"qwen3_vl\" is not supported",
+                                                        "fit, plan and compare take it"});
+  // A field that the file lacks has the default of its own name: 16 heads of keys, qwen3_moe's 4.
+  json moe = small_config("qwen3_moe");
+  moe.update({{"model_type", "qwen3_vl_moe_text"}, {"num_attention_heads", 16}});
+  moe.erase("num_key_value_heads");
+  EXPECT_EQ(planned(moe).shape.kinds.front().num_kv_heads, 16);
+}
+
 TEST(PlannedModel, HasLayersByTheirParts) {
   json config = small_config("nemotron_h");
   config.erase("num_hidden_layers");

@@ -79,14 +79,19 @@ def test_replicas_have_the_same_weights_after_an_update(found, replication):
             assert np.array_equal(weight, other.weights[name]), name
 
 
-def test_layers_that_widen_hidden_states_are_refused_by_name():
+@pytest.mark.parametrize(("settings", "remedy"), [
+    ({}, "give the model one dtype, with model.to"),
+    (dict(residual_in_fp32=True), "make the model with config.residual_in_fp32 = False"),
+])
+def test_layers_that_widen_hidden_states_are_refused_by_name(settings, remedy):
     def widening():
         model = model_of(config_of("llama"), 1, torch.bfloat16)
+        model.config.update(settings)
         model.model.layers[1].register_forward_hook(lambda _, args, output: output.float())
         return model
 
     plan = random_plan([5, 9], [0, 2, 4], random.Random(1))
     engine = LocalEngine(stages_of(widening, plan.layer_begin))
-    reason = r"hidden states of LlamaForCausalLM are torch.float32, most .* torch.bfloat16; "
+    reason = r"hidden states of LlamaForCausalLM are torch.float32, most .* torch.bfloat16; " + remedy
     with pytest.raises(InvalidInput, match=reason):
         engine.step(plan, [torch.full((n,), 7) for n in (5, 9)])

@@ -8,7 +8,7 @@ import torch
 from own_model import GatedModel, RecomputingModel, ShiftedModel, own
 from slimpack import InvalidInput
 from slimpack.torch.pipeline import attention, cache, stage, token_rows, work
-from slimpack.torch.pipeline.checking import EXACT, Report
+from slimpack.torch.pipeline.checking import EQUAL_SCORES, EXACT, Report
 from transformers import AutoConfig
 
 LONGROPE = dict(original_max_position_embeddings=4096, rope_parameters=dict(
@@ -32,7 +32,14 @@ def test_a_configuration_a_model_and_a_folder_are_checked_alike(tmp_path):
 
 def test_models_of_a_users_own_are_checked():
     assert slimpack.torch.check(own(GatedModel)).exact
-    assert not slimpack.torch.check(own(ShiftedModel)).exact  # a slice lacks the token before it
+    report = slimpack.torch.check(own(ShiftedModel))  # a slice lacks the token before it,
+    assert not report.exact and report.reason == ""  # whatever the tokens are
+
+
+def test_a_model_that_chooses_between_equal_scores_is_not_exact_for_that_reason():
+    # The scores of Doge's first layer are of tokens alone, and its top-k takes some of them.
+    report = check("doge", num_hidden_layers=2, hidden_dropout=0.0)
+    assert not report.exact and report.reason == EQUAL_SCORES
 
 
 def test_a_model_that_computes_again_in_backward_is_checked_in_fp64():
@@ -141,6 +148,9 @@ def test_an_indexer_that_forgets_the_keys_of_prefixes_is_not_exact(monkeypatch):
      r"its attention does not go through transformers' interface"),
     ("bert", dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
      r"its tokens see later ones"),
+    ("xmod", dict(is_decoder=True, default_language="en_XX", hidden_dropout_prob=0.0,
+                  attention_probs_dropout_prob=0.0),
+     r"outside the layers its code reads output of one, which another stage may have"),
     ("vit", {}, r"model_type is vit, which is no causal language model"),
     ("blt", {}, r"no small model of BltForCausalLM can be made"),
 ])
@@ -186,6 +196,12 @@ def test_a_report_is_exact_where_gradients_and_loss_are(changes):
     assert report().exact
     assert not report(**changes).exact
     assert "NOT EXACT" in str(report(**changes))
+
+
+def test_a_report_says_why_a_model_is_not_exact():
+    assert str(report(gradient_error=1.0, reason=EQUAL_SCORES)).splitlines()[-3:-1] == [
+        "  because    of tokens with equal scores, a slice may choose others than the",
+        "             whole document does; where no token comes twice, it is exact"]
 
 
 def test_a_report_fits_a_terminal():

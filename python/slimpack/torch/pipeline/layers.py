@@ -53,6 +53,10 @@ def with_first_argument(hidden, args, kwargs):
     return ((hidden, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": hidden})
 
 
+class MissingPart(AttributeError):
+    """Code of a decoder asks a stand-in for a part of its layer."""
+
+
 class Skip(nn.Module):
     """A layer of another stage. Names, indices and checkpoint keys of the others stay as they
     were.
@@ -67,6 +71,13 @@ class Skip(nn.Module):
         for name, value in vars(layer).items():
             if isinstance(value, (str, int)) and not name.startswith("_"):
                 setattr(self, name, value)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            raise MissingPart(f"outside the layers its code reads {name} of one, which another stage "
+                              "may have") from None
 
     def forward(self, *args, **kwargs):
         return self.result(first_argument(args, kwargs))

@@ -34,9 +34,10 @@ def require_exact(model, adapter=None):
         return
     report = tried(model, adapter)
     if not report.exact:
+        reason = f" ({report.reason})" if report.reason else ""
         raise InvalidInput(
             f"{report.model} is not exact in slices: the gradient of {report.parameter} differs by "
-            f"{report.gradient_error:.0e} of its largest entry; train it without a pipeline, or "
+            f"{report.gradient_error:.0e} of its largest entry{reason}; train it without a pipeline, or "
             "give check=False")
     with contextlib.suppress(OSError):  # a home that cannot be written: the next time checks again
         known.parent.mkdir(parents=True, exist_ok=True)

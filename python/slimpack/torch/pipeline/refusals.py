@@ -1,6 +1,7 @@
 """Models that this runtime does not train, by what their configuration says or by how they fail."""
 
 from slimpack import InvalidInput
+from slimpack.torch.pipeline.layers import MissingPart
 
 _ATTENTION_KINDS = {"full_attention", "sliding_attention", "chunked_attention", "indexed_attention",
                     "minimax_m3_sparse"}
@@ -125,6 +126,8 @@ def _require_fixed_rope(config):
 
 def reason_of(model, error):
     """Why the code of a model or its class fails on slices, in a few words."""
+    if isinstance(error, MissingPart):
+        return str(error)
     if not model._supports_attention_backend:
         return "its attention does not go through transformers' interface"
     if "MaskRule" in str(error):

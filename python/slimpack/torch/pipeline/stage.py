@@ -324,9 +324,12 @@ class Stage(nn.Module):
     def _for_the_next(self, hidden_TD):
         """The hidden states, in the dtype that the next stage expects."""
         if hidden_TD.dtype != self.dtype:
+            kept_wide = getattr(self.model.config.get_text_config(), "residual_in_fp32", False)
             raise InvalidInput(
                 f"the hidden states of {type(self.model).__name__} are {hidden_TD.dtype}, most of "
-                f"its parameters {self.dtype}; give the model one dtype, with model.to")
+                f"its parameters {self.dtype}; " + (
+                    "make the model with config.residual_in_fp32 = False" if kept_wide else
+                    "give the model one dtype, with model.to"))
         return hidden_TD
 
     @contextlib.contextmanager
