@@ -74,9 +74,10 @@ AutogradLayer layer_bytes(const LayerShape& s, Dtype dtype) {
   };
   AutogradLayer layer;
   const PackBytes peak = bytes(largest_parameter(s), 2 * all.most);
-  layer.whole = {.bytes = bytes(0, all.kept), .backward_peak = peak};
-  layer.elementwise = {.bytes = bytes(0, all.products),
-                       .backward_peak = peak + bytes(0, all.kept - all.products)};
+  layer.whole.bytes = bytes(0, all.kept);
+  layer.whole.backward_peak = peak;
+  layer.elementwise.bytes = bytes(0, all.products);
+  layer.elementwise.backward_peak = peak + bytes(0, all.kept - all.products);
   layer.forward_peak = bytes(0, all.most);
   layer.kv_bytes = element * real(s.k_width() + s.v_width());
   layer.state_bytes = accumulator * real(s.state.recurrent) + element * real(s.state.convolved);
