@@ -85,32 +85,31 @@ std::string other_layouts_text(int columns) {
       columns);
 }
 
-/// The terms of the configured run.
-std::optional<RunTerms> terms_of(const CompareArguments& arguments, const RunConfig& config,
-                                 const StepSamples& samples) {
-  return run_terms(
+/// The bill of the configured run, where one is asked for.
+std::optional<RunBill> bill_of(const CompareArguments& arguments, const StepPlanning& planning,
+                               const StepSamples& samples, std::vector<RunSpeed> runs) {
+  const RunConfig& config = planning.config;
+  const auto terms = run_terms(
       arguments.terms, config.parallel.ranks(),
       static_cast<double>(config.train.steps) * static_cast<double>(samples.mean_tokens().count()));
+  if (!terms) return std::nullopt;
+  return RunBill{*terms, std::move(runs), known_error(planning.cost)};
 }
 
-/// Writes the figures to the file, with the bill of the run where one is asked for.
 void write_json(const std::string& file, nlohmann::json figures,
-                const std::optional<RunTerms>& terms, const std::vector<RunSpeed>& runs,
-                const KnownError& error) {
+                const std::optional<RunBill>& bill) {
   if (file.empty()) return;
-  if (terms) figures["run"] = bill_json(*terms, runs, error);
+  if (bill) figures["run"] = to_json(*bill);
   write_file(file, figures.dump(2) + "\n");
 }
 
-std::string run_text(const std::optional<RunTerms>& terms, const std::vector<RunSpeed>& runs,
-                     const Costs& cost, int columns) {
-  return terms ? "\n" + bill_text(*terms, runs, known_error(cost), columns) : "";
+std::string run_text(const std::optional<RunBill>& bill, int columns) {
+  return bill ? "\n" + bill_text(*bill, columns) : "";
 }
 
 void compare_step(const CompareArguments& arguments, const Comparison& asked,
                   const StepSamples& samples) {
   const StepPlanning& planning = asked.planning;
-  const auto terms = terms_of(arguments, planning.config, samples);
   const SequenceLengths& lengths = samples.steps.front();
   const std::vector<Job> jobs = planning.jobs_to_try(lengths);
   const Job& job = jobs.front();
@@ -123,10 +122,9 @@ void compare_step(const CompareArguments& arguments, const Comparison& asked,
     progress.advance();
   }
   progress.finish();
-  const std::vector<RunSpeed> runs = run_speeds(rows, job.memory_cap);
+  const auto bill = bill_of(arguments, planning, samples, run_speeds(rows, job.memory_cap));
   write_json(arguments.json,
-             comparison_json(rows, samples.source, job, asked.choices, planning.cost), terms, runs,
-             known_error(planning.cost));
+             comparison_json(rows, samples.source, job, asked.choices, planning.cost), bill);
   std::FILE* const out = report_stream({arguments.json});
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}\n{}\n\n{}{}\n{}",
@@ -136,13 +134,12 @@ void compare_step(const CompareArguments& arguments, const Comparison& asked,
              folded("data: " + samples.long_documents, columns),
              folded(job_text(job, planning.cost), columns),
              comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns),
-             run_text(terms, runs, planning.cost, columns));
+             run_text(bill, columns));
 }
 
 void compare_many_steps(const CompareArguments& arguments, Comparison asked,
                         const StepSamples& samples) {
   StepPlanning& planning = asked.planning;
-  const auto terms = terms_of(arguments, planning.config, samples);
   const ParallelConfig& parallel = planning.config.parallel;
   if (!parallel.chooses_stages && !parallel.chooses_vocabulary)
     planning.layout = planning.layout_for(samples.steps.front());
@@ -160,16 +157,15 @@ void compare_many_steps(const CompareArguments& arguments, Comparison asked,
     }
   }
   progress.finish();
-  const std::vector<RunSpeed> runs = run_speeds(rows, job.memory_cap);
-  write_json(arguments.json, steps_json(rows, planning.cost), terms, runs,
-             known_error(planning.cost));
+  const auto bill = bill_of(arguments, planning, samples, run_speeds(rows, job.memory_cap));
+  write_json(arguments.json, steps_json(rows, planning.cost), bill);
   std::FILE* const out = report_stream({arguments.json});
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}\n{}\n\n{}{}\n{}", samples.source,
              folded("data: " + samples.long_documents, columns),
              folded(job_text(job, planning.cost), columns),
              steps_comparison_text(rows, job.memory_cap, columns), other_layouts_text(columns),
-             run_text(terms, runs, planning.cost, columns));
+             run_text(bill, columns));
 }
 
 void compare(const CompareArguments& arguments) {

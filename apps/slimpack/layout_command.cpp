@@ -150,15 +150,15 @@ void print_report(const LayoutArguments& arguments, const std::vector<LayoutRepo
                   const RunConfig& config, const StepSamples& samples) {
   const LayoutReport& best = best_of(reports);
   const std::string title = title_of(config, best);
-  const std::vector<RunSpeed> runs = run_speeds(reports);
-  const std::int64_t ranks = best.layouts.front().grid.ranks();
+  const RatedLayout& fastest = best.layouts.front();
   const auto terms =
-      run_terms(arguments.terms, ranks,
+      run_terms(arguments.terms, fastest.grid.ranks(),
                 static_cast<double>(config.train.steps) * static_cast<double>(best.tokens.count()));
-  const KnownError error = best.layouts.front().known;
+  std::optional<RunBill> bill;
+  if (terms) bill = RunBill{*terms, run_speeds(reports), fastest.known};
   if (!arguments.json.empty()) {
     nlohmann::json figures = layouts_json(reports);
-    if (terms) figures["run"] = bill_json(*terms, runs, error);
+    if (bill) figures["run"] = to_json(*bill);
     write_file(arguments.json, figures.dump(2) + "\n");
   }
   if (!arguments.svg.empty()) write_file(arguments.svg, layout_svg(best, title));
@@ -167,7 +167,7 @@ void print_report(const LayoutArguments& arguments, const std::vector<LayoutRepo
   fmt::print(out, "{}\n{}\n{}\n\n{}{}", folded(title, columns), folded(samples.source, columns),
              folded("data: " + samples.long_documents, columns),
              layouts_text(reports, settings_of(arguments), columns),
-             terms ? "\n" + bill_text(*terms, runs, error, columns) : "");
+             bill ? "\n" + bill_text(*bill, columns) : "");
 }
 
 void layout(const LayoutArguments& arguments) {

@@ -36,31 +36,34 @@ double tokens_of(const std::string& text) {
   return *tokens;
 }
 
+double price_of(const std::string& text) {
+  const auto price = number_of(text, "");
+  if (!price)
+    invalid_input(
+        "--price-per-gpu-hour is \"{}\", must be a number from above 0 to 1e18; for example 2.50",
+        text);
+  return *price;
+}
+
 }  // namespace
 
 void add_run_terms(CLI::App& command, RunTermsOptions& options) {
   command
-      .add_option("--run-tokens", options.tokens,
-                  "Say what a run of so many tokens takes, as in 200B or 15T")
+      .add_option_function<std::string>(
+          "--run-tokens", [&](const std::string& text) { options.tokens = tokens_of(text); },
+          "Say what a run of so many tokens takes, as in 200B or 15T")
       ->type_name("N");
   command
-      .add_option("--price-per-gpu-hour", options.price,
-                  "Say what the run costs at this price, in any currency")
+      .add_option_function<std::string>(
+          "--price-per-gpu-hour", [&](const std::string& text) { options.price = price_of(text); },
+          "Say what the run costs at this price, in any currency")
       ->type_name("PRICE");
 }
 
 std::optional<RunTerms> run_terms(const RunTermsOptions& options, std::int64_t ranks,
                                   double usual_tokens) {
-  if (options.tokens.empty() && options.price.empty()) return std::nullopt;
-  RunTerms terms{usual_tokens, ranks};
-  if (!options.price.empty()) {
-    terms.price = number_of(options.price, "");
-    if (!terms.price)
-      invalid_input(
-          "--price-per-gpu-hour is \"{}\", must be a number from above 0 to 1e18; for example 2.50",
-          options.price);
-  }
-  if (!options.tokens.empty()) terms.tokens = tokens_of(options.tokens);
+  if (!options.tokens && !options.price) return std::nullopt;
+  const RunTerms terms{options.tokens.value_or(usual_tokens), ranks, options.price};
   if (terms.tokens <= 0)
     invalid_input(
         "--price-per-gpu-hour asks what a run costs; say of how many tokens, with "

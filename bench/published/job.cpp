@@ -147,9 +147,11 @@ Machines read_machines(const std::filesystem::path& root) {
                     .h100 = read_hardware(root / "hardware/h100-fa2.toml"),
                     .b200 = read_hardware(published / "b200.toml"),
                     .a100_products = {},
-                    .h100_products = read_hardware(published / "h100-products.toml"),
+                    .h100_products = {},
                     .h100_500w = read_hardware(published / "h100-500w.toml")};
   machines.a100_products = with_products(machines.a100, machines.vtrain);
+  machines.h100_products =
+      with_products(machines.h100, read_hardware(published / "h100-products.toml"));
   return machines;
 }
 

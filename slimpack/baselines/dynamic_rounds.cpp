@@ -9,10 +9,10 @@
 // The original bounds the work of a replica, too: by 1.05 · the longest sequence · per_replica. The
 // room says that already, for no sequence of the round has more work per token than the longest.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
-#include "slimpack/base/error.h"
 #include "slimpack/baselines/sharing_rounds.h"
 
 namespace slimpack {
@@ -39,16 +39,16 @@ class DynamicRound {
         waiting.push_back(left[i]);
     }
     left = std::move(waiting);
-    widen();
-    return placed();
+    SharingRound round(std::move_iterator(groups_.begin()), std::move_iterator(groups_.end()));
+    // The original makes one group of all replicas where that leaves some without work.
+    widen_narrowest(round, free_, sharing_.largest);
+    return side_by_side(std::move(round));
   }
 
  private:
-  struct Group {
-    std::int32_t count = 1;
+  struct Group : SharingGroup {
     double work = 0;  ///< of each replica
     std::int64_t room = 0;
-    std::vector<SequenceId> sequences = {};
   };
   /// A group, or `count` free replicas.
   struct Place {
@@ -88,7 +88,7 @@ class DynamicRound {
   void add(SequenceId id, const Place& place) {
     const std::size_t g = place.group.value_or(groups_.size());
     if (!place.group) {
-      groups_.push_back({place.count, 0, sharing_.per_replica.count() * place.count});
+      groups_.push_back({{.count = place.count}, 0, sharing_.per_replica.count() * place.count});
       open_.push_back(g);
       free_ -= place.count;
     }
@@ -100,29 +100,6 @@ class DynamicRound {
     if (group.room < shortest_) std::erase(open_, g);
     most_room_ = 0;
     for (const std::size_t other : open_) most_room_ = std::max(most_room_, groups_[other].room);
-  }
-
-  /// The original makes one group of all replicas where that leaves some without work.
-  void widen() {
-    for (;;) {
-      Group& narrowest =
-          *std::min_element(groups_.begin(), groups_.end(),
-                            [](const Group& a, const Group& b) { return a.count < b.count; });
-      if (free_ < narrowest.count || 2 * narrowest.count > sharing_.largest) return;
-      free_ -= narrowest.count;
-      narrowest.count *= 2;
-    }
-  }
-
-  [[nodiscard]] SharingRound placed() {
-    SharingRound round;
-    std::int32_t first = 0;
-    for (Group& group : groups_) {
-      SLIMPACK_CHECK(first % group.count == 0);
-      round.push_back({first, group.count, std::move(group.sequences)});
-      first += group.count;
-    }
-    return round;
   }
 
   const SequenceLengths& lengths_;
@@ -140,9 +117,7 @@ class DynamicRound {
 std::vector<SharingRound> dynamic_rounds(const SequenceLengths& lengths,
                                          const ContextSharing& sharing, std::int32_t replicas) {
   std::vector<SequenceId> left = all_sequences(lengths);
-  std::stable_sort(left.begin(), left.end(), [&](SequenceId a, SequenceId b) {
-    return lengths[a.index()] > lengths[b.index()];
-  });
+  sort_longest_first(lengths, left);
   std::vector<SharingRound> rounds;
   while (!left.empty()) rounds.push_back(DynamicRound(lengths, sharing, replicas).take(left));
   return rounds;

@@ -116,9 +116,7 @@ std::vector<std::size_t> consecutive_split(const SplitProblem& problem) {
 
 SequencePacks dynapipe_packs(const BaselineInput& input) {
   std::vector<SequenceId> order = all_sequences(input.lengths);
-  std::stable_sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
-    return input.lengths[a.index()] > input.lengths[b.index()];
-  });
+  sort_longest_first(input.lengths, order);
   const std::vector<std::int64_t> by_sequence = sequence_costs(input);
   std::vector<std::int64_t> costs;
   std::vector<Tokens> sorted;

@@ -112,9 +112,7 @@ SequencePacks elastic_groups(const SequenceLengths& lengths, const SliceWeight& 
                              const std::vector<Tokens>& ends) {
   if (lengths.empty()) return {};
   std::vector<SequenceId> order = all_sequences(lengths);
-  std::stable_sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
-    return lengths[a.index()] > lengths[b.index()];
-  });
+  sort_longest_first(lengths, order);
   const auto whole = [&](SequenceId id) {
     return weight(Slice{id, Tokens(0), lengths[id.index()]});
   };

@@ -25,9 +25,7 @@ struct AtomicGroup {
 std::vector<AtomicGroup> atomic_groups(const SequenceLengths& lengths,
                                        const ContextSharing& sharing) {
   std::vector<SequenceId> order = all_sequences(lengths);
-  std::stable_sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
-    return lengths[a.index()] > lengths[b.index()];
-  });
+  sort_longest_first(lengths, order);
   std::vector<AtomicGroup> groups;
   std::set<std::pair<Tokens, std::size_t>> rooms;  ///< of groups; the oldest of equals first
   for (const SequenceId id : order) {
@@ -86,12 +84,9 @@ SharingRound placed(std::vector<AtomicGroup> round, std::int32_t replicas) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return counts[i]; });
   SharingRound out;
-  std::int32_t first = 0;
-  for (const std::size_t i : order) {
-    out.push_back({first, counts[i], std::move(round[i].sequences)});
-    first += counts[i];
-  }
-  return out;
+  for (const std::size_t i : order)
+    out.push_back({.count = counts[i], .sequences = std::move(round[i].sequences)});
+  return side_by_side(std::move(out));
 }
 
 }  // namespace

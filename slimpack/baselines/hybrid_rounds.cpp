@@ -11,10 +11,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <set>
-
-#include "slimpack/base/error.h"
+#include <utility>
 
 namespace slimpack {
 namespace {
@@ -36,22 +36,16 @@ class Round {
     left.clear();
     for (const Ids& bucket : buckets) left.insert(left.end(), bucket.begin(), bucket.end());
     const std::size_t put_off = trim(left);
-    if (put_off > 0) sort_longest_first(left);
-    widen();
-    return place();
-  }
-
-  void sort_longest_first(std::vector<SequenceId>& ids) const {
-    std::sort(ids.begin(), ids.end(), [&](SequenceId a, SequenceId b) {
-      return std::pair(lengths_[b.index()], a) < std::pair(lengths_[a.index()], b);
-    });
+    if (put_off > 0) sort_longest_first(lengths_, left);
+    const std::int32_t free = free_replicas();
+    SharingRound round(std::move_iterator(groups_.begin()), std::move_iterator(groups_.end()));
+    widen_narrowest(round, free, sharing_.largest);
+    return side_by_side(std::move(round));
   }
 
  private:
-  struct Group {
-    std::int32_t count;
+  struct Group : SharingGroup {
     double work = 0;
-    std::vector<SequenceId> sequences = {};
   };
 
   [[nodiscard]] std::int32_t width(SequenceId id) const {
@@ -116,7 +110,8 @@ class Round {
       const std::int32_t count = width(id);
       Group* group = lightest(count);
       // A group with work is never lighter than a group without.
-      if (group == nullptr || free_replicas() >= count) group = &groups_.emplace_back(Group{count});
+      if (group == nullptr || free_replicas() >= count)
+        group = &groups_.emplace_back(Group{{.count = count}});
       group->sequences.push_back(id);
       group->work += work(id);
       const std::int32_t first = first_width.value_or(count);
@@ -157,27 +152,6 @@ class Round {
     }
   }
 
-  void widen() {
-    for (;;) {
-      Group& narrowest =
-          *std::min_element(groups_.begin(), groups_.end(),
-                            [](const Group& a, const Group& b) { return a.count < b.count; });
-      if (free_replicas() < narrowest.count || 2 * narrowest.count > sharing_.largest) return;
-      narrowest.count *= 2;
-    }
-  }
-
-  [[nodiscard]] SharingRound place() {
-    SharingRound round;
-    std::int32_t first = 0;
-    for (Group& group : groups_) {
-      SLIMPACK_CHECK(first % group.count == 0);
-      round.push_back({first, group.count, std::move(group.sequences)});
-      first += group.count;
-    }
-    return round;
-  }
-
   const SequenceLengths& lengths_;
   const ContextSharing& sharing_;
   std::int32_t replicas_;
@@ -189,7 +163,7 @@ class Round {
 std::vector<SharingRound> hybrid_rounds(const SequenceLengths& lengths,
                                         const ContextSharing& sharing, std::int32_t replicas) {
   std::vector<SequenceId> left = all_sequences(lengths);
-  Round(lengths, sharing, replicas).sort_longest_first(left);
+  sort_longest_first(lengths, left);
   std::vector<SharingRound> rounds;
   while (!left.empty()) rounds.push_back(Round(lengths, sharing, replicas).take(left));
   return rounds;

@@ -25,9 +25,7 @@ struct Sorted {
 
 Sorted sorted(const SequenceLengths& lengths, Tokens slice) {
   std::vector<SequenceId> order = all_sequences(lengths);
-  std::stable_sort(order.begin(), order.end(), [&](SequenceId a, SequenceId b) {
-    return lengths[a.index()] > lengths[b.index()];
-  });
+  sort_longest_first(lengths, order);
   Sorted out;
   for (const SequenceId id : order) {
     const Tokens length = lengths[id.index()];

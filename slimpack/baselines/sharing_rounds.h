@@ -14,7 +14,7 @@ namespace slimpack {
 struct SharingGroup {
   std::int32_t first = 0;
   std::int32_t count = 1;
-  std::vector<SequenceId> sequences;
+  std::vector<SequenceId> sequences = {};
 
   bool operator==(const SharingGroup&) const = default;
 };
@@ -22,6 +22,12 @@ struct SharingGroup {
 /// One round: groups side by side from replica 0 on, wide groups first, so that each begins at a
 /// multiple of its width. Replicas after the last group are idle.
 using SharingRound = std::vector<SharingGroup>;
+
+/// The groups side by side from replica 0 on. REQUIRES: wide groups first, powers of two.
+[[nodiscard]] SharingRound side_by_side(SharingRound groups);
+/// Doubles the first of the narrowest groups while so many replicas are free, up to `largest`.
+/// REQUIRES: a group.
+void widen_narrowest(SharingRound& groups, std::int32_t free, std::int32_t largest);
 
 /// BalancedCPScheduler (megatron/core/pipeline_parallel/hybrid_cp_schedule.py). The work of a
 /// sequence on g replicas is length² ÷ g. A round is filled until its replicas' work differs by at

@@ -50,6 +50,9 @@ using SequenceLengths = std::vector<Tokens>;
 /// The ids 0, 1, … of a step's sequences.
 [[nodiscard]] std::vector<SequenceId> all_sequences(const SequenceLengths& lengths);
 
+/// Longest first, ties by id. Cost: O(sequences) where they are so already.
+void sort_longest_first(const SequenceLengths& lengths, std::vector<SequenceId>& sequences);
+
 /// Neighbours. Each has an equal share of the sequence's rows, and of its causal pairs.
 struct Zone {
   std::int32_t first = 0;

@@ -100,7 +100,7 @@ Json documents_of(const ReportSource& source) {
 Json bill_of(const std::optional<RunTerms>& run, const std::vector<ComparedPlanner>& rivals,
              const std::optional<Bytes>& cap, const Costs& cost) {
   if (!run) return nullptr;
-  return bill_json(*run, run_speeds(rivals, cap), known_error(cost));
+  return to_json(RunBill{*run, run_speeds(rivals, cap), known_error(cost)});
 }
 
 }  // namespace

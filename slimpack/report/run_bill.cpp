@@ -47,8 +47,8 @@ double run_hours(const RunTerms& terms, const RunSpeed& speed) {
   return terms.tokens / speed.tokens_per_second / 3600;
 }
 
-std::string bill_text(const RunTerms& terms, const std::vector<RunSpeed>& runs,
-                      const KnownError& error, int columns) {
+std::string bill_text(const RunBill& bill, int columns) {
+  const auto& [terms, runs, error] = bill;
   if (runs.empty()) return "";
   const bool several_steps =
       std::ranges::any_of(runs, [](const RunSpeed& run) { return run.worst_step.has_value(); });
@@ -79,8 +79,8 @@ std::string bill_text(const RunTerms& terms, const std::vector<RunSpeed>& runs,
          "\n";
 }
 
-nlohmann::ordered_json bill_json(const RunTerms& terms, const std::vector<RunSpeed>& runs,
-                                 const KnownError& error) {
+nlohmann::ordered_json to_json(const RunBill& bill) {
+  const auto& [terms, runs, error] = bill;
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const RunSpeed& run : runs) {
     const double hours = gpu_hours(terms, run);
@@ -93,13 +93,13 @@ nlohmann::ordered_json bill_json(const RunTerms& terms, const std::vector<RunSpe
     if (terms.price) rows.back()["cost"] = hours * *terms.price;
     if (run.worst_step) rows.back()["worst_step"] = *run.worst_step;
   }
-  nlohmann::ordered_json bill{{"tokens", terms.tokens},
-                              {"ranks", terms.ranks},
-                              {"price_per_gpu_hour", nullptr},
-                              {"known_error", error.time / 100}};
-  if (terms.price) bill["price_per_gpu_hour"] = *terms.price;
-  bill["runs"] = std::move(rows);
-  return bill;
+  nlohmann::ordered_json out{{"tokens", terms.tokens},
+                             {"ranks", terms.ranks},
+                             {"price_per_gpu_hour", nullptr},
+                             {"known_error", error.time / 100}};
+  if (terms.price) out["price_per_gpu_hour"] = *terms.price;
+  out["runs"] = std::move(rows);
+  return out;
 }
 
 }  // namespace slimpack

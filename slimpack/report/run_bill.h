@@ -33,16 +33,20 @@ struct RunSpeed {
 /// Hours of the run; GPU-hours and money follow from it. REQUIRES: a speed above 0.
 [[nodiscard]] double run_hours(const RunTerms& terms, const RunSpeed& speed);
 
+/// A run, and the ways to do it.
+struct RunBill {
+  RunTerms terms;
+  std::vector<RunSpeed> runs;
+  KnownError error;  ///< of the speeds
+};
+
 /// A row for each way to do the run, and how much more it takes than the first one. Below, how far
 /// the figures of the first may be off. Empty without `runs`. Lines have at most `columns` columns.
-[[nodiscard]] std::string bill_text(const RunTerms& terms, const std::vector<RunSpeed>& runs,
-                                    const KnownError& error, int columns);
+[[nodiscard]] std::string bill_text(const RunBill& bill, int columns);
 
 /// {"tokens", "ranks", "price_per_gpu_hour", "known_error": as a share, "runs": [{"name", "hours",
 /// "gpu_hours", "cost", "more", "worst_step"}]}. "more" is a share of the first one's; the price
 /// and costs are null where none is known.
-[[nodiscard]] nlohmann::ordered_json bill_json(const RunTerms& terms,
-                                               const std::vector<RunSpeed>& runs,
-                                               const KnownError& error);
+[[nodiscard]] nlohmann::ordered_json to_json(const RunBill& bill);
 
 }  // namespace slimpack

@@ -349,13 +349,6 @@ std::vector<SequenceId> fluid_order(const SequenceLengths& lengths,
   return ahead;
 }
 
-void sort_longest_first(const SequenceLengths& lengths, std::vector<SequenceId>& sequences) {
-  const auto longer = [&](SequenceId a, SequenceId b) {
-    return std::pair(lengths[b.index()], a) < std::pair(lengths[a.index()], b);
-  };
-  if (!std::ranges::is_sorted(sequences, longer)) std::ranges::sort(sequences, longer);
-}
-
 PackPlan fluid_cut(const SequenceLengths& lengths, const std::vector<SequenceId>& order,
                    const PackCost& forward, const PackCost& backward,
                    const FluidCutOptions& options) {

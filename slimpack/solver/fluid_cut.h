@@ -34,9 +34,6 @@ struct FluidCutOptions {
                                                   std::vector<SequenceId> sequences,
                                                   int short_first);
 
-/// Longest first, ties by id. Cost: O(sequences) where they are so already.
-void sort_longest_first(const SequenceLengths& lengths, std::vector<SequenceId>& sequences);
-
 /// The forward partition walks the sequences in `order`, each from its head; the backward partition
 /// walks them in the same order, each from its tail, with its own cost. Each uses the smallest time
 /// budget with which everything fits into `packs` MicroPacks (to 0.1%), so the last one holds the

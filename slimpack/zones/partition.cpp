@@ -39,12 +39,6 @@ void require_room(const SequenceLengths& lengths, const ZoneProblem& problem) {
         total_tokens(lengths).count(), problem.ranks, problem.rank_tokens.count());
 }
 
-Sequences longest_first(const SequenceLengths& lengths) {
-  Sequences ids = all_sequences(lengths);
-  std::ranges::stable_sort(ids, std::greater(), [&](SequenceId s) { return lengths[s.index()]; });
-  return ids;
-}
-
 /// The number of sequences that are longer than `bound`. REQUIRES: longest first.
 std::size_t longer_than(const SequenceLengths& lengths, const Sequences& ids, Tokens bound) {
   return static_cast<std::size_t>(
@@ -191,7 +185,8 @@ Tokens crossover(const PackCost& alone, const PackCost& shared, std::int32_t ran
 Zones zeppelin_zones(const SequenceLengths& lengths, const ZoneProblem& problem,
                      const ZoneCrossovers& crossovers) {
   require_room(lengths, problem);
-  const Sequences ids = longest_first(lengths);
+  Sequences ids = all_sequences(lengths);
+  sort_longest_first(lengths, ids);
   const NodeChoice choice = choose_nodes(lengths, ids, problem, crossovers.across);
   Zones zones(lengths.size());
   for (std::int32_t node = 0; node < choice.nodes.count(); ++node) {

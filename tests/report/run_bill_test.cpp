@@ -16,7 +16,7 @@ const std::vector<RunSpeed> kRuns{{"ours", 10'000}, {"theirs", 8'000}};
 TEST(RunBill, CountsHoursOfAllGpusAndTheirPrice) {
   const RunTerms terms{3.6e9, 8, 2.5};
   EXPECT_DOUBLE_EQ(run_hours(terms, kRuns[0]), 100);
-  const nlohmann::ordered_json bill = bill_json(terms, kRuns, kError);
+  const nlohmann::ordered_json bill = to_json(RunBill{terms, kRuns, kError});
   EXPECT_EQ(bill["known_error"], 0.1);
   EXPECT_EQ(bill["runs"][0]["gpu_hours"], 800);
   EXPECT_EQ(bill["runs"][0]["cost"], 2000);
@@ -26,7 +26,7 @@ TEST(RunBill, CountsHoursOfAllGpusAndTheirPrice) {
 }
 
 TEST(RunBill, SaysItInATableAndHowFarItMayBeOff) {
-  const std::string text = bill_text({3.6e9, 8, 2.5}, kRuns, kError, 80);
+  const std::string text = bill_text({{3.6e9, 8, 2.5}, kRuns, kError}, 80);
   EXPECT_EQ(text,
             "A run of 3.6 G tokens on 8 GPUs, each 2.50 an hour:\n\n"
             "a run with     takes  GPU-hours    more  costs\n"
@@ -47,20 +47,20 @@ TEST(RunBill, KeepsTheFirstAndSortsTheOthersBySpeed) {
 
 TEST(RunBill, LeavesOutWhatIsNotKnown) {
   const RunTerms terms{3.6e9, 8};
-  EXPECT_EQ(bill_text(terms, kRuns, kError, 80).find("costs"), std::string::npos);
-  const nlohmann::ordered_json bill = bill_json(terms, kRuns, kError);
+  EXPECT_EQ(bill_text({terms, kRuns, kError}, 80).find("costs"), std::string::npos);
+  const nlohmann::ordered_json bill = to_json(RunBill{terms, kRuns, kError});
   EXPECT_TRUE(bill["price_per_gpu_hour"].is_null());
   EXPECT_TRUE(bill["runs"][0]["cost"].is_null());
   EXPECT_TRUE(bill["runs"][0]["worst_step"].is_null());
-  EXPECT_EQ(bill_text(terms, {}, kError, 80), "");
+  EXPECT_EQ(bill_text({terms, {}, kError}, 80), "");
 }
 
 TEST(RunBill, ComparesTheWorstStepWithTheMeanOne) {
   const std::vector<RunSpeed> runs{{"ours", 10'000, 1.25}, {"theirs", 8'000, 2}};
-  const std::string text = bill_text({3.6e9, 8}, runs, kError, 80);
+  const std::string text = bill_text({{3.6e9, 8}, runs, kError}, 80);
   EXPECT_NE(text.find("worst step ÷ mean"), std::string::npos);
   EXPECT_NE(text.find("1.25\n"), std::string::npos);
-  EXPECT_EQ(bill_json({3.6e9, 8}, runs, kError)["runs"][1]["worst_step"], 2);
+  EXPECT_EQ(to_json(RunBill{{3.6e9, 8}, runs, kError})["runs"][1]["worst_step"], 2);
 }
 
 }  // namespace

@@ -131,8 +131,8 @@ def observe(model, layers, own, running, values):
     """Returns what is Observed of the layers in the range `own`.
 
     Runs on the meta device, too, where a layer may fail after its attention or without any (experts are
-    chosen by values, which such tensors lack, and their products know few dtypes there). Modules that compute with the mask itself run slice by slice from
-    then on (by_slice.py). values: of Skip.
+    chosen by values, which such tensors lack, and their products know few dtypes there). Modules that
+    compute with the mask itself run slice by slice from then on (by_slice.py). values: of Skip.
 
     Raises InvalidInput for layers whose attention does not go through transformers' registry, or
     that keep more than keys, values and states.
