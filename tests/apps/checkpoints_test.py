@@ -38,7 +38,6 @@ def train_and_kill(file, overrides, r):
         process.kill()
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("name, grid", [
     ("fp32", ["parallel.pp=2"]),
     ("bf16", ["parallel.pp=2", "parallel.dp=2", "train.dtype=bf16"]),
@@ -75,6 +74,7 @@ def kill_one(workspace, command, r):
         assert "passed over" not in processes.text()
 
 
+@pytest.mark.whole
 def test_a_job_that_loses_processes_ends_as_if_it_had_not(workspace):
     kills = int(os.environ.get("SLIMPACK_KILLS", "4"))
     steps = 20 * kills + 20  # more than a job gets to before it is killed
@@ -215,7 +215,6 @@ def test_a_checkpoint_resumes_on_stages_that_turn_back(workspace, tied):
     assert plan["rank_of_stage"] == [0, 1, 1, 0]
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("before, after", [("true", "false"), ("false", "true"), ("true", "auto")])
 def test_a_checkpoint_resumes_on_a_vocabulary_that_lies_elsewhere(workspace, before, after, tied):

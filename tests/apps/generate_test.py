@@ -70,7 +70,6 @@ def test_help_teaches():
     assert max(map(len, ran.stdout.splitlines())) <= 80
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("arguments, message", [
     (["MODEL", ""], "the prompt has no token; give some text to go on from"),
     (["MODEL", "a" * 65], "the prompt has 65 tokens, the model 64 positions; shorten the prompt"),

@@ -43,6 +43,7 @@ def require_readable(page, printed):
         assert len(line) <= 80 and line in page
 
 
+@pytest.mark.whole
 def test_a_measured_step_stands_beside_its_prediction(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(SHAPE))
     (tmp_path / "python").write_text(ANSWERS.format(python=sys.executable))

@@ -25,6 +25,7 @@ def lines_of(folder):
     return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.whole
 def test_all_parts_run_to_their_end_on_a_processor(tmp_path):
     done = subprocess.run([sys.executable, FOLDER / "run.py", "--cpu", "--build", BUILD, "--out",
                            tmp_path], capture_output=True, text=True, timeout=500)

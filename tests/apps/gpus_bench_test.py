@@ -45,6 +45,7 @@ def program(monkeypatch):
     return module
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
 def test_on_gloo_it_checks_losses_and_measures_links_steps_and_fsdp2(program, text, tmp_path, monkeypatch,
                                                                     capsys):

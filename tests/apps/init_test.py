@@ -40,7 +40,6 @@ def train(workspace, output, init, *overrides, family="llama", **sizes):
     return workspace.folder / output
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("family, dtype, shard, sizes", [
     ("llama", "fp32", "5GB", {}),
     ("llama", "fp16", "20KB", {}),

@@ -116,6 +116,7 @@ def test_layouts_without_memory_say_so(workspace, lengths, tmp_path):
     assert "with too little memory for" in text
 
 
+@pytest.mark.whole
 def test_measured_costs_of_several_tp_can_be_given(workspace, lengths, tmp_path):
     config = workspace.measured_config("layout-measured")
     files = []

@@ -36,6 +36,7 @@ def test_points_are_trained_and_predicted(workspace, tmp_path):
     assert not (workspace.folder / "trained").exists()
 
 
+@pytest.mark.whole
 def test_ranks_that_are_alike_are_measured_once(workspace):
     done = run("sweep", workspace.measured_config("profiled"), *over("pp=1,2", "packs=2,4"),
                "--measured", "--steps", 2)

@@ -47,6 +47,7 @@ def case_of(counted, tp):
     return case
 
 
+@pytest.mark.whole
 def test_a_whole_document_in_bf16_takes_few_operators(counted):
     case = case_of(counted, 1)
     assert case["forward_per_layer"] <= 12

@@ -36,7 +36,6 @@ GRIDS = {
 LONG = ["data.step_tokens=400", "train.steps=100000"]
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize(("ranks", "overrides"),
                          [(n, grid) for n, grids in GRIDS.items() for grid in grids])
 def test_processes_train_as_threads_do_bit_for_bit(workspace, ranks, overrides):
@@ -157,7 +156,6 @@ def test_a_place_in_the_job_that_is_none_is_refused_in_one_line(workspace, place
     assert done.stderr.startswith("slimpack: ") and done.stderr.count("\n") == 1
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize(("overrides", "parts"), [
     (["parallel.pp=4"], ["4 × 1 × 1 = 4 ranks", "2 processes"]),
     (["parallel.pp=2", "train.clock=virtual"], ["train.clock is virtual", "wall"]),

@@ -166,7 +166,6 @@ def one_stage_losses(workspace):
     return losses(workspace.train("one-stage", "train.steps=4", "plan.planner=packed"))
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("planner", ["slimpack", "packed", "slimpipe", "zeppelin", "context-parallel",
                                      "token-balanced"])
 @pytest.mark.parametrize("stages", [1, 2, 4])
@@ -286,6 +285,7 @@ def test_a_plain_log_has_one_line_for_each_step(workspace):
     assert done.stdout.decode().startswith("\nloss ")
 
 
+@pytest.mark.whole
 def test_the_steps_of_a_run_are_those_of_longer_runs(workspace):
     """Documents that are drawn ahead change nothing, nor does the epoch's end among these steps."""
     overrides = ["parallel.pp=2", "data.step_tokens=700"]

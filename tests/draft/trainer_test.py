@@ -43,6 +43,7 @@ def lines_of(folder):
     return [{name: value for name, value in line.items() if name != "unix_ms"} for line in lines]
 
 
+@pytest.mark.whole
 def test_held_out_guesses_become_right(target, answers, tmp_path):
     before = {name: tensor.clone() for name, tensor in target.model.state_dict().items()}
     told = []
@@ -73,7 +74,6 @@ def killed_after(step):
     return tell
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("killed", [2, 3, 5])
 def test_a_run_that_was_killed_goes_on_to_the_same_bits(target, answers, tmp_path, killed):
     make(target, answers, tmp_path / "whole", SHORT).train()

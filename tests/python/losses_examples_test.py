@@ -50,6 +50,7 @@ def rewards(folder, *arguments):
     return [step["reward"] for step in printed(folder, "grpo.py", "--output", folder, *arguments)]
 
 
+@pytest.mark.whole
 def test_rewards_rise(tmp_path):
     found = rewards(tmp_path, "--steps", "10", "--prompts", "12", "--group", "12")
     assert found[0] < 0.3 and sum(found[-2:]) / 2 > 1.4 * found[0], found

@@ -88,7 +88,6 @@ def assert_refused(reason, call, *arguments, **options):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("name", MODELS)
 def test_models_whose_adapters_stages_cannot_hold_are_refused(name):
     make, reason = MODELS[name]

@@ -59,7 +59,6 @@ def test_sharded_replicas_share_frozen_weights_out_also_where_nothing_trains(ran
         assert [a + b for a, b in pairs] == whole[stage]
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("replication, dtype, settings", [
     ("whole", torch.bfloat16, {}),
     ("sharded", torch.float64, {"layers_to_transform": [3]}),  # the first stage has nothing to save
@@ -148,7 +147,6 @@ def logits(model):
         return model(input_ids=torch.arange(3, 60)[None]).logits
 
 
-@pytest.mark.cases
 def test_what_is_written_is_what_peft_and_transformers_read(saved):
     folder, _, of_ranks = saved
     assert all(same for _, same in of_ranks)
@@ -171,7 +169,6 @@ def saved_by_peft(model, folder):
     return folder / "by peft" / "adapter_model.safetensors"
 
 
-@pytest.mark.cases
 def test_stages_go_on_from_what_was_written(saved):
     folder = saved[0]
     state = load_file(folder / "adapter" / "adapter_model.safetensors")

@@ -73,7 +73,6 @@ def differences(case, name):
     return far(found, expected), metrics_far(engine.metrics, metrics), largest_difference(model, engine.stages)[0]
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize(("number", "layout"), list(enumerate(LAYOUTS)))
 def test_loss_metrics_and_gradients_are_those_of_whole_documents(name, number, layout):

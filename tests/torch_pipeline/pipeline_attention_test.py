@@ -84,7 +84,6 @@ def test_embeddings_may_have_a_width_of_their_own(family, stages):
     assert_equals_plain_training(family, 3, kind="sliced", stages=stages)
 
 
-@pytest.mark.cases
 # gemma2 computes the softmax in fp32, backward again.
 @pytest.mark.parametrize("family", ["gemma2", "gpt_oss", "deepseek_v3"])
 @pytest.mark.parametrize("recompute", ["full", "nothing", "elementwise"])
@@ -116,7 +115,6 @@ def gradient(parameters, names):
     return torch.cat([by_name[name].grad.double().flatten() for name in names])
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("family", ["llama", "mistral", "gpt_oss"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_gradients_in_other_precisions_are_as_good_as_plain_ones(family, dtype):

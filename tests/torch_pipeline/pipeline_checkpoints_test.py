@@ -34,7 +34,6 @@ def names_in(folder):
     return {name for file in folder.glob("*.safetensors") for name in safe_open(file, "pt").keys()}
 
 
-@pytest.mark.cases
 def test_stages_load_exactly_their_own_weights(saved):
     model, folder = saved
     expected = dict(model.named_parameters()) | dict(model.named_buffers())
@@ -49,7 +48,6 @@ def test_stages_load_exactly_their_own_weights(saved):
     assert set(seen) == {name for name, _ in model.named_parameters()}
 
 
-@pytest.mark.cases
 def test_what_stages_write_is_the_model(saved, tmp_path):
     model, folder = saved
     stages, written = stages_from(folder), tmp_path / "written"

@@ -35,7 +35,6 @@ def fixture_found():
     return by_case
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("name", [*CASES, *REPLICATED])
 def test_transformers_finds_the_same_loss(found, name):
     case = (CASES | REPLICATED)[name]

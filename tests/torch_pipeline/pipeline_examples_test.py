@@ -65,6 +65,7 @@ def test_llama_trains_on_two_stages_and_resumes(corpus, tmp_path):
     assert model.num_parameters() == slimpack.Job("demo", {}, "h100").parameters
 
 
+@pytest.mark.whole
 def test_an_adapter_trains_and_resumes(corpus, tmp_path):
     command = [ANY, corpus, "--model", DEMO, "--output", tmp_path, "--lora-rank", "4",
                "--context", "256", "--step-tokens", "512"]

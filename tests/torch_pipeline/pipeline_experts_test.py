@@ -51,7 +51,6 @@ def add_loss_of_micro_packs(model, documents, plan):
     return total.item()
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("family", ["mixtral", "gpt_oss"])
 @pytest.mark.parametrize("mode", ["step", "micropack"])
 @pytest.mark.parametrize("recompute", ["full", "nothing", "elementwise"])

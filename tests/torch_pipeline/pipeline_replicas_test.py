@@ -18,7 +18,6 @@ def fixture_ran():
             for replication in REPLICATION}
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("replication", REPLICATION)
 def test_replicas_have_the_weights_of_plain_training(ran, family, replication):

@@ -59,7 +59,6 @@ if os.environ.get("SLIMPACK_FAMILIES") == "all":
                 for family, stages, kind in itertools.product(WITH_STATES, STAGES, KINDS)]
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize(("family", "number", "how"), ALONE, ids=list(WITH_STATES))
 def test_gradients_equal_plain_training(family, number, how):
     assert_step_equals_plain_training(tiny(family, number), *states_case(number, **how))
@@ -71,7 +70,6 @@ def fixture_ranks():
         yield ranks
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize(
     ("family", "settings"), ON_RANKS,
     ids=[f"{family}-pp{of['stages']}-{of['kind']}" for family, of in ON_RANKS])

@@ -37,7 +37,6 @@ def differences(case):
     return abs(loss - expected) / expected, largest_difference(model, engine.stages)[0]
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("stages", "replicas", "kind"), LAYOUTS)
 def test_losses_and_gradients_are_those_of_transformers(loss, stages, replicas, kind):

@@ -44,7 +44,6 @@ def gradients_of(model, batches):
     return [None if p.grad is None else p.grad.clone() for p in model.parameters()]
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize(("family", "attention"), [
     (family, attention) for family in [*NAMED, "llama4_text", "stablelm"] for attention in OURS
     if attention == "eager" or family not in EAGER_ALONE])

@@ -24,7 +24,6 @@ from uneven import (
 )
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("max_tokens", [40, 64, None])
 def test_losses_and_weights_are_those_of_one_document_at_a_time(tmp_path, max_tokens):
     rows, args = documents(), arguments(tmp_path)

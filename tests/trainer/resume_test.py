@@ -31,7 +31,6 @@ def fixture_whole(tmp_path_factory):
     return trainer
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("step", [1, 3, 4, 7])  # inside an epoch of 4 steps, at its end, in the next one
 def test_from_any_step_with_the_same_documents(tmp_path, whole, step, workers):

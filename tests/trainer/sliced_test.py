@@ -20,7 +20,6 @@ from uneven import (
 )
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize(("slice_tokens", "max_tokens"), [(8, 20), (1, 1), (16, None)])
 def test_weights_are_those_of_one_document_at_a_time(tmp_path, slice_tokens, max_tokens):
     rows, args = documents(), arguments(tmp_path)

@@ -40,7 +40,6 @@ def rope_of(config, dtype="fp32"):
     return factor, inverse
 
 
-@pytest.mark.cases
 @pytest.mark.parametrize("spelling", ["rope_parameters", "rope_scaling"])
 @pytest.mark.parametrize("name", CASES)
 def test_frequencies_are_those_of_transformers_to_the_bit(tmp_path, name, spelling):
