@@ -8,6 +8,13 @@ else()
   set(SLIMPACK_TORCH_VERSION "")
   set(torch_version "without torch")
 endif()
+# What of the GPU was built in, which the module of the kernels says.
+get_property(cuda_kernels GLOBAL PROPERTY SLIMPACK_CUDA_KERNELS)
+if(cuda_kernels)
+  string(APPEND torch_version ", CUDA kernels for ${cuda_kernels}")
+elseif(SLIMPACK_TORCH)
+  string(APPEND torch_version ", no CUDA kernels")
+endif()
 set(version_source ${CMAKE_BINARY_DIR}/generated/version.cpp)
 add_custom_target(version_source
   COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR} -DOUT=${version_source}

@@ -6,7 +6,9 @@
 namespace slimpack {
 
 void add_compare_command(CLI::App& app);  ///< compare
-void add_data_command(CLI::App& app);     ///< data build, data inspect
+/// completion. `app` must have all other commands when the program parses, and outlive the parsing.
+void add_completion_command(CLI::App& app);
+void add_data_command(CLI::App& app);  ///< data build, data inspect
 /// fit. Sets `answer` to 3 if the job does not fit. `answer` must outlive the parsing.
 void add_fit_command(CLI::App& app, int& answer);
 void add_layout_command(CLI::App& app);    ///< layout

@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   slimpack::add_validate_command(app, [&](const auto&) { become_training_program(argv); });
   slimpack::add_python_commands(app);
   slimpack::add_report_command(app);
+  slimpack::add_completion_command(app);
   const int code = slimpack::run_program(app, argc, argv);
   return code == 0 ? answer : code;
 }

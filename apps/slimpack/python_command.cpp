@@ -45,6 +45,7 @@ std::string package_folder() {
 void add_python_commands(CLI::App& app) {
   app.add_subcommand("draft", "Train draft heads for speculative decoding (in Python)");
   app.add_subcommand("generate", "Go on from a prompt with a trained model (in Python)");
+  app.add_subcommand("doctor", "Say what of SlimPack runs on this machine, and what is missing");
 }
 
 std::optional<PythonCommand> python_command(int argc, char** argv) {
@@ -52,6 +53,7 @@ std::optional<PythonCommand> python_command(int argc, char** argv) {
   if (is_data_command(words, "build", {"--tokenizer", "--train-tokenizer", "--chat"}))
     return PythonCommand{"slimpack.data_build", 3};
   if (is_data_command(words, "inspect", {"--show"})) return PythonCommand{"slimpack.data_show", 3};
+  if (!words.empty() && words[0] == "doctor") return PythonCommand{"slimpack.doctor", 2};
   if (!words.empty() && words[0] == "draft") return PythonCommand{"slimpack.draft.__main__", 2};
   if (!words.empty() && words[0] == "generate")
     return PythonCommand{"slimpack.generation.command", 2};
