@@ -1,4 +1,4 @@
-"""What of SlimPack runs on this machine, what is missing, and what would bring it.
+"""Says what of SlimPack runs on this machine, what is missing, and what would bring it.
 
 Every figure is of this machine as this Python sees it. Nothing is trained, installed or written.
 """
@@ -76,7 +76,7 @@ def fa4_library():
 
 
 def found():
-    """What the machine has, by name; None for what is missing."""
+    """Returns what the machine has, by name; None for what is missing."""
     return {
         "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
                   f"{memory_bytes() / 2**30:.1f} GiB",
