@@ -77,16 +77,21 @@ def _config_of(family):
 
 
 def row(family, result):
-    return f"| `{family}` | {MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[family]} | {result} |\n"
+    """A line of the page: of an exact family its name, of another one a row of a table."""
+    if result == EXACT:
+        return f"`{family}`\n"
+    if result.startswith(EXACT):
+        return f"`{family}` ({result.removeprefix(EXACT + ', ')})\n"
+    return f"| `{family}` | {result} |\n"
 
 
 def table(results):
     """Exact families first."""
-    ordered = sorted(results.items(), key=lambda item: (not item[1].startswith(EXACT), item[0]))
-    count = sum(result.startswith(EXACT) for result in results.values())
-    head = "| model_type | class | result |\n| --- | --- | --- |\n"
-    rows = "".join(row(*item) for item in ordered)
-    return f"\n{count} of {len(results)} are exact.\n\n{head}{rows}\n"
+    exact = {family: result for family, result in sorted(results.items()) if result.startswith(EXACT)}
+    others = {family: result for family, result in sorted(results.items()) if family not in exact}
+    rows, refused = ("".join(row(*item) for item in part.items()) for part in (exact, others))
+    head = "| not exact, or refused | why |\n| --- | --- |\n"
+    return f"\n{len(exact)} of {len(results)} are exact:\n\n{rows}\n{head}{refused}\n"
 
 
 def main():

@@ -1,4 +1,4 @@
-// The accuracy that docs/hardware.md states, a little above the figures found: predictions are the
+// The accuracy that bench/published/README.md states, a little above the figures found: predictions are the
 // same on every machine, so a change of the cost model or the simulator shows here.
 #include <gtest/gtest.h>
 

@@ -15,15 +15,14 @@ import any_model_table as page  # noqa: E402
 ROWS = page.PAGE.read_text().partition(page.BEGIN)[2].partition(page.END)[0].splitlines()
 
 
-def test_every_family_has_one_row():
-    assert sorted(re.findall(r"^\| `([^`]+)` \|", "\n".join(ROWS), re.M)) == sorted(page.families())
+def test_every_family_has_one_line():
+    assert sorted(re.findall(r"^(?:\| )?`([^`]+)`", "\n".join(ROWS), re.M)) == sorted(page.families())
 
 
 def test_the_families_that_run_on_processes_are_exact_and_counted():
-    exact = set(re.findall(r"^\| `([^`]+)` \| \w+ \| exact", "\n".join(ROWS), re.M))
+    exact = set(re.findall(r"^`([^`]+)`", "\n".join(ROWS), re.M))
     assert exact >= FAMILIES.keys()
-    for text in (page.PAGE.read_text(), page.PAGE.with_name("pipeline.md").read_text()):
-        assert re.search(rf"`make soak` (also runs|compares) {len(FAMILIES)} families ", text)
+    assert f"`make soak` also runs {len(FAMILIES)} families " in page.PAGE.read_text()
 
 
 @pytest.mark.parametrize("family", ["gemma2", "deepseek_v2", "roberta", "qwen3_5_moe", "falcon"])
@@ -33,7 +32,7 @@ def test_a_row_says_what_the_check_finds(family):
 
 def test_the_table_counts_what_is_exact():
     results = dict.fromkeys(page.families(), "exact")
-    results["mamba"], results["zamba"] = "refused", "not exact"
+    results["mamba"], results["zamba"] = "untried", "not exact"
     lines = page.table(results).splitlines()
-    assert lines[1] == f"{len(results) - 2} of {len(results)} are exact."
-    assert [line.split("`")[1] for line in lines if "`" in line][-2:] == ["mamba", "zamba"]
+    assert lines[1] == f"{len(results) - 2} of {len(results)} are exact:"
+    assert lines[-3:] == ["| `mamba` | untried |", "| `zamba` | not exact |", ""]
