@@ -82,6 +82,16 @@ def test_a_page_is_short(path):
     assert words(path) <= MOST_WORDS_OF.get(name(path), MOST_WORDS_OF_OTHERS)
 
 
+# Lists, references, and the walk through the code.
+BEGIN_WITHOUT = {"index.md", "questions.md", "results.md", "commands.md", "run-file.md", "reference.md", "reference-cpp.md",
+                 "life-of-a-step.md"}
+
+
+@pytest.mark.parametrize("path", [page for page in PAGES if page.name not in BEGIN_WITHOUT], ids=name)
+def test_a_page_begins_with_what_runs(path):
+    assert "\n```" in text_of(path).partition("\n## ")[0]
+
+
 # ---- clicks
 
 def within_two_clicks():

@@ -31,12 +31,12 @@ def help_of(command):
 
 @pytest.fixture(name="site", scope="module")
 def fixture_site(tmp_path_factory):
-    """(folder, what mkdocs said)"""
+    """(folder, exit code, what mkdocs said)"""
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict",
                            "--site-dir", folder],
                           cwd=ROOT, capture_output=True, text=True, check=False)
-    return folder, done.stdout + done.stderr
+    return folder, done.returncode, done.stdout + done.stderr
 
 
 def blocks(*languages):
@@ -98,8 +98,8 @@ def text_of(page):
 
 
 def test_the_site_builds_without_a_warning(site):
-    tmp_path, said = site
-    assert said == ""
+    tmp_path, code, said = site
+    assert code == 0, said
     python = text_of(tmp_path / "reference" / "index.html")
     assert "SlimPackSampler" in python and "max_tokens: no micro-batch holds more." in python
     headers = text_of(tmp_path / "reference-cpp" / "index.html")
