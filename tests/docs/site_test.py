@@ -16,7 +16,7 @@ from processes import BUILD
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from command_reference import printed  # noqa: E402
-from repository_link import web_address  # noqa: E402
+from repository_link import web_address, with_links_outside  # noqa: E402
 
 
 BLOCK = re.compile(r'^```(\w+)(?: title="[^"]*")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
@@ -121,6 +121,7 @@ def test_the_site_builds_without_a_warning(site):
     named = {page.parent.name: re.findall(r">[\w-]+\.md(?=<)", page.read_text(encoding="utf-8"))
              for page in tmp_path.rglob("index.html")}
     assert {page: files for page, files in named.items() if files} == {}  # a reader sees titles
+    assert [page for page in tmp_path.rglob("index.html") if 'href="../../' in page.read_text(encoding="utf-8")] == []
 
 
 def helps_of(site):
@@ -180,6 +181,17 @@ def test_commands_and_run_files_of_pages_name_keys_that_there_are():
     ("/srv/git/name.git", None), ("../name", None), ("", None)])
 def test_the_site_links_to_the_page_of_a_remote(remote, page):
     assert web_address(remote) == page
+
+
+@pytest.mark.parametrize("repository, shown", [
+    ("https://host.org/a/b", "see [published](https://host.org/a/b/blob/HEAD/bench/published/README.md#bounds) and [x](y.md)"),
+    (None, "see published and [x](y.md)")])
+def test_links_to_files_outside_of_the_site_lead_to_the_repository(repository, shown):
+    assert with_links_outside("see [published](../bench/published/README.md#bounds) and [x](y.md)", repository) == shown
+
+
+def test_without_a_repository_a_file_outside_of_the_site_is_named():
+    assert with_links_outside("[figures](../hardware/README.md)", None) == "figures (`hardware/README.md`)"
 
 
 def test_pictures_are_what_the_program_draws():
