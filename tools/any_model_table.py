@@ -87,7 +87,7 @@ def row(family, result):
 
 
 def rows(page):
-    """Those of the page's table."""
+    """The lines of the page's table."""
     return {line.rstrip(",.") for line in page.partition(BEGIN)[2].partition(END)[0].splitlines() if line.startswith("`")}
 
 

@@ -22,7 +22,7 @@ MOST_WORDS_OF_OTHERS = 1_900
 BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^):#]*)(?:#([^)]*))?\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-# What is said in one place alone: that something has not been on a GPU.
+# A sentence that says that something has not been on a GPU.
 CLAIM = re.compile(r"\bno (?:job of several )?GPUs? (?:has|have|had|was|were)\b"
                    r"|\b(?:not|never)(?: yet)?(?: been)? (?:run|ran|tried|seen|measured|tested)[^.|]{0,30}"
                    r" on (?:a |any |several )?GPUs?\b"
@@ -40,7 +40,7 @@ def text_of(path):
 
 
 def words(path):
-    """As wc -w counts them."""
+    """Their number, counted as wc -w does."""
     return len(text_of(path).split())
 
 
@@ -123,9 +123,9 @@ def test_every_page_of_the_site_is_within_two_clicks():
         "docs/index.md"]  # where the site itself begins
 
 
-@pytest.mark.parametrize("path", OUTSIDE, ids=name)
-def test_what_a_page_outside_of_the_site_links_to_exists(path):
-    """mkdocs checks the links between the pages of the site."""
+@pytest.mark.parametrize("path", [*OUTSIDE, *PAGES], ids=name)
+def test_pages_and_parts_that_a_page_links_to_exist(path):
+    """mkdocs sees those of the site alone."""
     assert [(name(file), anchor) for file, anchor in links(path)
             if not file.exists() or anchor and anchor not in anchors(text_of(file))] == []
 

@@ -125,7 +125,7 @@ def test_the_site_builds_without_a_warning(site):
 
 
 def helps_of(site):
-    """What docs/commands.md shows, by command."""
+    """The helps that docs/commands.md shows, by command."""
     page = (site[0] / "commands" / "index.html").read_text(encoding="utf-8")
     return {html.unescape(title): html.unescape(re.sub(r"<[^>]*>", "", text))
             for title, text in re.findall(r'<h2 id="[^"]*">([^<]*)<.*?</h2>(.*?)(?=<h2|</article>)', page, re.DOTALL)}
