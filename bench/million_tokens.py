@@ -3,7 +3,7 @@ slimpack.torch.pipeline on eight GPUs of 80 GB: memory, host memory, and time of
 
     .venv/bin/python bench/million_tokens.py [FOLDER]     # about three minutes; needs no GPU
 
-FOLDER keeps the cost file. docs/fit.md has the result.
+FOLDER keeps the cost file. bench/README.md has the result.
 """
 
 import json

@@ -6,6 +6,7 @@
                                          with 1 where there is one
 """
 
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -53,7 +54,7 @@ def result_of(family):
         return str(refusal).split("; ")[0].replace("|", "\\|")
     if not report.exact:
         return f"not exact: {report.reason}" if report.reason else "not exact"
-    return EXACT if report.by_cache or report.with_states == report.layers else f"{EXACT}, keys from attention"
+    return EXACT if report.by_cache or report.with_states == report.layers else f"{EXACT} (keys from attention)"
 
 
 def _config_of(family):
@@ -77,16 +78,25 @@ def _config_of(family):
 
 
 def row(family, result):
-    return f"| `{family}` | {MODEL_FOR_CAUSAL_LM_MAPPING_NAMES[family]} | {result} |\n"
+    """An exact family's name; of another one also why, as its refusal ends: "… fails on slices: its attention …"
+    or "no small model … can be made (all are too large)"."""
+    if result == EXACT:
+        return f"`{family}`"
+    why = re.fullmatch(r".*? \((.*)\)|.*?: (.*)", result)
+    return f"`{family}` ({(why[1] or why[2]) if why else result})"
+
+
+def rows(page):
+    """The lines of the page's table."""
+    return {line.rstrip(",.") for line in page.partition(BEGIN)[2].partition(END)[0].splitlines() if line.startswith("`")}
 
 
 def table(results):
     """Exact families first."""
-    ordered = sorted(results.items(), key=lambda item: (not item[1].startswith(EXACT), item[0]))
-    count = sum(result.startswith(EXACT) for result in results.values())
-    head = "| model_type | class | result |\n| --- | --- | --- |\n"
-    rows = "".join(row(*item) for item in ordered)
-    return f"\n{count} of {len(results)} are exact.\n\n{head}{rows}\n"
+    exact = {family: result for family, result in sorted(results.items()) if result.startswith(EXACT)}
+    others = {family: result for family, result in sorted(results.items()) if family not in exact}
+    rows, refused = (",\n".join(row(*item) for item in part.items()) for part in (exact, others))
+    return f"\n{len(exact)} of {len(results)} are exact:\n{rows}.\n\nThe others are refused, or not exact:\n{refused}.\n\n"
 
 
 def main():
@@ -95,16 +105,15 @@ def main():
     results = {}
     for family in families():
         results[family] = result_of(family)
-        print(row(family, results[family]), end="", flush=True)
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    written, _, after = rest.partition(END)
+        print(row(family, results[family]), flush=True)
+    page = PAGE.read_text()
     if sys.argv[1:] != ["--compare"]:
-        PAGE.write_text(before + BEGIN + table(results) + END + after)
+        before, _, rest = page.partition(BEGIN)
+        PAGE.write_text(before + BEGIN + table(results) + END + rest.partition(END)[2])
         return 0
-    known = set(written.splitlines())
-    differing = [row(*item) for item in results.items() if row(*item).rstrip() not in known]
+    differing = sorted({row(*item) for item in results.items()} - rows(page))
     print("not on the page:" if differing else "the page has every row")
-    print("".join(differing), end="")
+    print("\n".join(differing))
     return 1 if differing else 0
 
 

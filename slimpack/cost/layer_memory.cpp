@@ -1,3 +1,28 @@
+// Bytes that an action of a layer holds beyond the rows that stay. T, t and p are the tokens of the
+// MicroPack, of a slice and of its prefix; H, Q, K, F the widths of hidden states, of all query and
+// key heads and of the MLP, N the query heads, V the vocabulary; e and a the bytes of a number and
+// of an accumulated one. The largest moment counts.
+//
+//   forward   attention    q, k, v T·e(Q + 2K) and rotated keys T·eK; of a slice with a prefix two
+//                          results, merged t·(eQ + 4aN); outputs of several slices T·(eQ + aN)
+//             MLP          silu(gate) ⊙ up T·eF, unless it is a row, and the output T·eH
+//             any          rows that the policy drops; offloaded rows of the layer before
+//   backward  all          dy T·eH; rows that are copied, computed again or fetched
+//             MLP          3T·eF; then T·e(2F + 2H); in the norm 4T·eH
+//             attention    dmiddle, dout, dqkv T·e(H + 2Q + 2K); the kernel's dQ, dK, dV and lse
+//                          t·(e(Q + 2K) + aN), for the prefix t·eQ + 2p·eK; below 768 tokens, where
+//                          query heads share a key head, folded heads t·(3eQ + aN)
+//             projections  dmiddle, dqkv, the normalised input and its gradient; then 4T·eH
+//             head         dx and targets T·(eH + 8); for a block of r rows 2r·aV, or r·eV and the
+//                          norm
+//
+// Fused kernels: q, k, v replace the projection; the MLP's 3T·eF stays to its end; a norm takes
+// 2T·eH and sums; logits stay in bf16, r·eV, with four times the rows. Tensor-parallel ranks gather
+// hidden states T·eH and sum over the ranks T·eH and two own parts. Of merged MicroPacks T counts
+// the replica's own rows; queries of one other replica visit at a time, T·(2eQ + aN), backward
+// T·(3eQ + aN) and dQ. Experts have P pairs of a token and an expert: places 16P; forward
+// P·eH + 2T·eF, then both orders of gate and up and the activation, T·eF + P·eH, 2P·eH; backward
+// gate and up sorted by expert, dy of the pairs and their product, 2T·eF and 2P·eH of gradients.
 #include "slimpack/cost/layer_memory.h"
 
 #include <algorithm>

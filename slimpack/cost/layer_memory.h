@@ -1,6 +1,6 @@
 // The memory of one layer on one rank: the bytes of a token's tensors, named like the runtime's,
-// and the peaks of an action beyond the stores (docs/row-store.md, "What is alive during an
-// action"). `pack` has the slices as the rank's replica holds them.
+// and the peaks of an action beyond the stores (layer_memory.cpp lists their terms). `pack` has the
+// slices as the rank's replica holds them.
 #pragma once
 
 #include <algorithm>

@@ -103,7 +103,8 @@ TEST(FlashAttention2File, PredictsEveryMeasurementWithinTheErrorThatTheDocumenta
     if (m.tokens >= Tokens(4096)) largest_of_long = std::max(largest_of_long, error);
     sum += error;
   }
-  // docs/hardware.md: 14.1% at most (2,048 tokens on 8 heads), 3.6% on average, 5.1% from 4,096 on.
+  // hardware/README.md: 14.1% at most (2,048 tokens on 8 heads), 3.6% on average, 5.1% from 4,096
+  // on.
   EXPECT_NEAR(largest, 0.141, 0.0005);
   EXPECT_NEAR(sum / 44, 0.036, 0.0005);
   EXPECT_NEAR(largest_of_long, 0.051, 0.0005);

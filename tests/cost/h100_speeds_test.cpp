@@ -88,7 +88,7 @@ TEST(H100File, HoldsTheRowsOfWhichProductsRunAtHalfTheirRate) {
     times.push_back(p.nanos);
   }
   const Fit with = fit(columns, times);
-  // docs/hardware.md: 127.6 rows at 780 TFLOP/s; 5.6% off on average, 22.7% at most.
+  // hardware/README.md: 127.6 rows at 780 TFLOP/s; 5.6% off on average, 22.7% at most.
   EXPECT_NEAR(with.coefficients[1] / with.coefficients[2], 127.6, 0.05);
   EXPECT_NEAR(1e-3 / with.coefficients[2], 779.9, 0.05);
   EXPECT_NEAR(with.mean_error, 0.056, 0.0005);

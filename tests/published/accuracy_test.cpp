@@ -1,5 +1,5 @@
-// The accuracy that docs/hardware.md states, a little above the figures found: predictions are the
-// same on every machine, so a change of the cost model or the simulator shows here.
+// The accuracy that bench/published/README.md states, a little above the figures found: predictions
+// are the same on every machine, so a change of the cost model or the simulator shows here.
 #include <gtest/gtest.h>
 
 #include "bench/published/evaluate.h"

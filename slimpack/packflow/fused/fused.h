@@ -1,7 +1,7 @@
 // Fused kernels: the elementwise parts of a training step, each of them one pass over memory and
 // one launch. They are operators of libtorch's dispatcher (slimpack::swiglu, …), which chooses them
 // by device: CUDA has them where the build found nvcc, others where a program registers them
-// (implement). No GPU has run them yet.
+// (implement). docs/devices.md says what a GPU has run.
 //
 // Tensors are bf16 unless said otherwise, contiguous, on one device, at addresses that are
 // multiples of 16 bytes, with widths that are multiples of 8. takes_…() say whether that holds;
