@@ -12,7 +12,7 @@
 namespace slimpack {
 namespace {
 
-/// What can follow some words of a command line.
+/// Commands and options that can follow some words of a command line.
 struct CommandWords {
   std::string path;  ///< the commands, such as "data build"; empty for the program itself
   std::vector<const CLI::App*> commands;
