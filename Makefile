@@ -23,7 +23,7 @@ FUZZ_INPUTS := 2000
 STDLIB := import sysconfig; print(sysconfig.get_paths()["stdlib"])
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-tests configure configure-tests build demo check test soak tsan fuzzers fuzz bench fa4 docs format clean
+.PHONY: help setup setup-tests configure configure-tests build demo check test soak tsan fuzzers fuzz bench wheels fa4 docs format clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' Makefile
@@ -105,6 +105,9 @@ bench: configure-tests  ## build and run the benchmarks: planner and predictions
 	$(BUILD)/bench/end_to_end
 	$(BUILD)/bench/virtual_clock
 	$(BUILD)/bench/memory
+
+wheels: setup  ## build wheels of the package for every Python that is here, and try them: build/wheels
+	@tools/wheels.sh
 
 fa4:  ## FlashAttention-4 for Hopper GPUs, optional: 4 GB of packages, ten minutes; docs/devices.md
 	@tools/fa4/build.sh $(BUILD)

@@ -3,10 +3,7 @@
 if(SLIMPACK_TORCH)
   file(STRINGS ${TORCH_DIR}/version.py torch_version REGEX "^__version__ = ")
   string(REGEX REPLACE ".*'(.*)'" "\\1" SLIMPACK_TORCH_VERSION "${torch_version}")
-  set(torch_version "torch ${SLIMPACK_TORCH_VERSION}")
-else()
-  set(SLIMPACK_TORCH_VERSION "")
-  set(torch_version "without torch")
+  set(torch_version ", torch ${SLIMPACK_TORCH_VERSION}")
 endif()
 # What of the GPU was built in, which the module of the kernels says.
 get_property(cuda_kernels GLOBAL PROPERTY SLIMPACK_CUDA_KERNELS)

@@ -11,8 +11,6 @@ NB_MODULE(_planner, m) {
   m.attr("InvalidInput") = invalid_input;
   slimpack::translate_invalid_input(invalid_input);
   m.attr("version") = SLIMPACK_VERSION;
-  m.attr("built_for_torch") = SLIMPACK_TORCH_VERSION;
-  m.attr("cuda_kernels") = SLIMPACK_CUDA_KERNELS;
   slimpack::bind_base(m);
   slimpack::bind_data(m);
   slimpack::bind_sampler(m);

@@ -13,10 +13,6 @@ import slimpack.labelled
 
 version: str = '0.1.0'
 
-built_for_torch: str = '2.13.0+cpu'
-
-cuda_kernels: str = ''
-
 def checksum(bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> str:
     """XXH3 of some bytes: 16 hexadecimal digits, as in checkpoints."""
 

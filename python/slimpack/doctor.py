@@ -119,12 +119,12 @@ def packflow(place):
 
 
 def kernels(things, usable):
-    what = "SlimPack's CUDA kernels"
+    what, build = "PackFlow's CUDA kernels", runtime.packflow_build()
     if not things["GPUs"]:
         return Ability(what, False, "no GPU is found")
-    if not _planner.cuda_kernels:
-        return Ability(what, False, "build again with nvcc and a torch for CUDA; until then torch's own")
-    return Ability(what, usable, f"for {_planner.cuda_kernels}")
+    if build is None or not build.CUDA_KERNELS:
+        return Ability(what, False, "build PackFlow with nvcc and a torch for CUDA; until then torch's own")
+    return Ability(what, usable, f"for {build.CUDA_KERNELS}")
 
 
 def flash_attention_4(things, usable):
@@ -162,9 +162,11 @@ def abilities(things):
 
 def built():
     """One line: this package, and what was built into it."""
-    torch = f"built for torch {_planner.built_for_torch}" if _planner.built_for_torch else "without PackFlow"
-    cuda = f"CUDA kernels for {_planner.cuda_kernels}" if _planner.cuda_kernels else "no CUDA kernels"
-    return f"slimpack {__version__}, {torch}, {cuda}"
+    build = runtime.packflow_build()
+    if build is None:
+        return f"slimpack {__version__}, without PackFlow"
+    kernels_for = f"CUDA kernels for {build.CUDA_KERNELS}" if build.CUDA_KERNELS else "no CUDA kernels"
+    return f"slimpack {__version__}, PackFlow for torch {build.TORCH}, {kernels_for}"
 
 
 def shown(value):

@@ -15,7 +15,6 @@ import os
 import select
 import signal
 import sys
-import tomllib
 from pathlib import Path
 
 from slimpack.command_line import INTERRUPTED, end, exit_code, one_line
@@ -23,6 +22,11 @@ from slimpack.following import INTERVAL, follow, read_all
 from slimpack.one_line_parser import OneLineParser
 from slimpack.tensorboard import EventFiles, until_interrupted
 from slimpack.wandb_run import WandbRun
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # before Python 3.11
+    import tomli as tomllib
 
 NAMES = ("tensorboard", "wandb")  # kLogNames of slimpack/spec/run_config.h
 MOST_LEFT = 600  # seconds that a child may go on after a parent that was killed

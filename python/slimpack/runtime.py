@@ -5,21 +5,28 @@ import os
 import sys
 from importlib import metadata
 
-from slimpack import _planner
+def packflow_build():
+    """What PackFlow was built for, a module with TORCH and CUDA_KERNELS, or None where it is not installed."""
+    try:
+        return importlib.import_module("slimpack._packflow_build")
+    except ImportError:
+        return None
 
 
 def check_torch():
-    """Raises ImportError with one clear line, unless the torch is installed that the runtime needs."""
-    built = _planner.built_for_torch
+    """Raises ImportError with one clear line, unless PackFlow and the torch that it needs are installed."""
+    build = packflow_build()
     if importlib.util.find_spec("torch") is None:
-        raise ImportError(f"training needs torch, planning does not; pip install torch=={built or '2.13.*'}")
+        raise ImportError("training needs torch, planning does not; pip install "
+                          f"torch=={build.TORCH if build else '2.13.*'}")
+    if build is None:
+        raise ImportError("training needs PackFlow, planning does not; pip install slimpack-packflow, or from "
+                          "the source folder: pip install ./packflow")
     here = metadata.version("torch")
-    if not built:
-        raise ImportError("this build of slimpack has no runtime; pip install it again with torch installed")
-    if release(built) != release(here):
+    if release(build.TORCH) != release(here):
         raise ImportError(
-            f"slimpack was built for torch {release(built)}, installed is {here}; pip install "
-            f"'torch=={release(built)}.*', or build slimpack again: pip install --no-build-isolation .")
+            f"PackFlow was built for torch {release(build.TORCH)}, installed is {here}; pip install "
+            f"'torch=={release(build.TORCH)}.*', or build it again: pip install --no-build-isolation ./packflow")
 
 
 def load():

@@ -36,7 +36,7 @@ def test_the_program_says_what_runs_here(tmp_path):
     rows = {row["what"]: row for row in figures["abilities"]}
     assert rows["plan, compare, layout, fit, sweep"]["runs"]
     assert rows["train, profile, validate (PackFlow)"]["runs"]  # it is built for the torch that is here
-    assert rows["SlimPack's CUDA kernels"]["runs"] == (torch.cuda.is_available() and bool(doctor.gpus()))
+    assert rows["PackFlow's CUDA kernels"]["runs"] == (torch.cuda.is_available() and bool(doctor.gpus()))
     lines = done.stdout.splitlines()
     assert len(lines) <= 30 and all(len(line) <= 80 for line in lines if str(BUILD) not in line)
     assert all(any(line.startswith(what) for line in lines) for what in rows)
@@ -70,11 +70,11 @@ def test_the_oldest_torch_is_named(torch_here, runs):
 
 
 def test_a_torch_without_cuda_leaves_gpus_unused(monkeypatch):
-    monkeypatch.setattr(doctor._planner, "cuda_kernels", "sm_90a")
+    monkeypatch.setattr(doctor.runtime.packflow_build(), "CUDA_KERNELS", "sm_90a")
     rows = by_name(machine(torch="2.13.0+cpu"))
     assert "knows no CUDA" in rows["train any Hugging Face decoder"].detail
-    assert not rows["SlimPack's CUDA kernels"].runs
-    assert by_name(machine())["SlimPack's CUDA kernels"].runs
+    assert not rows["PackFlow's CUDA kernels"].runs
+    assert by_name(machine())["PackFlow's CUDA kernels"].runs
 
 
 def test_gpus_are_those_that_the_driver_lists(tmp_path, monkeypatch):

@@ -237,7 +237,7 @@ def test_the_command_train_says_in_one_line_that_it_needs_torch():
 
 def test_another_torch_is_refused_with_the_remedy(monkeypatch):
     monkeypatch.setattr("importlib.metadata.version", lambda package: "2.9.1+cpu")
-    with pytest.raises(ImportError, match=r"built for torch 2\.\d+, installed is 2\.9\.1\+cpu; pip install"):
+    with pytest.raises(ImportError, match=r"PackFlow was built for torch 2\.\d+, installed is 2\.9\.1\+cpu; pip install"):
         slimpack.train("run.toml")
 
 

@@ -1,5 +1,5 @@
-"""The backend that pip builds the package with: scikit-build-core, and the torch that `make setup` put
-into .venv.
+"""The backend that pip builds slimpack-packflow with: scikit-build-core, and the torch that `make setup`
+put into .venv.
 
 pip builds in an environment of its own. Unpacking torch there takes minutes, for every build. So torch is
 asked for only where .venv has not the pinned one. Without build isolation, the torch that is installed
