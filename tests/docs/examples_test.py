@@ -109,6 +109,21 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path):
     assert list((tmp_path / "runs" / "mine").rglob("events.out.tfevents*"))
 
 
+def test_pages_on_planning_begin_with_commands_that_run(tmp_path):
+    """The test above runs those that the README has, too."""
+    for name in ("examples", "models", "hardware"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "runs").mkdir()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    heads = [next(block for language, _, block in BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+                  if language == "sh")
+             for page in ("fit.md", "schedule.md", "sweep.md", "planner.md", "solver.md", "baselines.md")]
+    others = [line for head in heads for line in head.splitlines() if line.partition(" #")[0].rstrip() not in readme]
+    assert others
+    run("".join(SHELL.format(code=line) for line in others), tmp_path)
+    assert (tmp_path / "runs" / "sweep.svg").stat().st_size > 0
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_python_examples_run_and_print_what_is_shown(page, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
