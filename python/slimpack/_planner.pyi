@@ -11,7 +11,7 @@ from slimpack import InvalidInput as InvalidInput
 import slimpack.labelled
 
 
-version: str = '0.1.0'
+version: str = '0.2.0'
 
 def checksum(bytes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> str:
     """XXH3 of some bytes: 16 hexadecimal digits, as in checkpoints."""

@@ -16,12 +16,11 @@ def packflow_build():
 def check_torch():
     """Raises ImportError with one clear line, unless PackFlow and the torch that it needs are installed."""
     build = packflow_build()
-    if importlib.util.find_spec("torch") is None:
-        raise ImportError("training needs torch, planning does not; pip install "
-                          f"torch=={build.TORCH if build else '2.13.*'}")
     if build is None:
         raise ImportError("training needs PackFlow, planning does not; pip install slimpack-packflow, or from "
                           "the source folder: pip install ./packflow")
+    if importlib.util.find_spec("torch") is None:
+        raise ImportError(f"training needs torch, planning does not; pip install torch=={build.TORCH}")
     here = metadata.version("torch")
     if release(build.TORCH) != release(here):
         raise ImportError(
