@@ -5,6 +5,7 @@ import os
 import sys
 from importlib import metadata
 
+
 def packflow_build():
     """What PackFlow was built for, a module with TORCH and CUDA_KERNELS, or None where it is not installed."""
     try:
@@ -20,7 +21,8 @@ def check_torch():
         raise ImportError("training needs PackFlow, planning does not; pip install slimpack-packflow, or from "
                           "the source folder: pip install ./packflow")
     if importlib.util.find_spec("torch") is None:
-        raise ImportError(f"training needs torch, planning does not; pip install torch=={build.TORCH}")
+        raise ImportError(f"training needs torch, planning does not; pip install "
+                          f"torch=={build.TORCH.split('+')[0]}")
     here = metadata.version("torch")
     if release(build.TORCH) != release(here):
         raise ImportError(
