@@ -10,6 +10,7 @@
 #include <future>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace slimpack {
@@ -91,6 +92,13 @@ void for_each_index(std::size_t count, int threads, const std::function<void(std
   }
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
+}
+
+std::function<void()> on_this_thread(std::function<void()> tell) {
+  if (!tell) return [] {};
+  return [tell = std::move(tell), caller = std::this_thread::get_id()] {
+    if (std::this_thread::get_id() == caller) tell();
+  };
 }
 
 }  // namespace slimpack

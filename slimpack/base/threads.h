@@ -47,4 +47,8 @@ void require_threads(int count);
 /// thread left, those that have started do everything.
 void for_each_index(std::size_t count, int threads, const std::function<void(std::size_t)>& work);
 
+/// A function that calls `tell` on the thread that makes it, and does nothing on others. `tell` may
+/// be empty.
+[[nodiscard]] std::function<void()> on_this_thread(std::function<void()> tell);
+
 }  // namespace slimpack

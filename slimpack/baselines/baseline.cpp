@@ -87,12 +87,14 @@ constexpr std::array kBaselines{
              .tunings = token_balanced_tunings,
              .traits = {.merges = true, .interleaves = true},
              .group = token_balanced_group},
-    Baseline{.name = "zeppelin",
-             .about = "one rank, a node or several nodes by sequence length, 1F1B (Zeppelin)",
-             .plan = zeppelin_plan,
-             .tunings = zeppelin_tunings,
-             .traits = {.merges = true, .remaps = true, .interleaves = true},
-             .group = zeppelin_group},
+    Baseline{
+        .name = "zeppelin",
+        .about = "one rank, a node or several nodes by sequence length, 1F1B (Zeppelin)",
+        .packs = zeppelin_packs,
+        .plan = zeppelin_plan,
+        .tunings = zeppelin_tunings,
+        .traits = {.merges = true, .remaps = true, .interleaves = true, .packs_for_group = true},
+        .group = zeppelin_group},
 };
 
 /// The packs of each share, by index.

@@ -41,6 +41,8 @@ struct BaselineInput {
   Tokens context;  ///< Job::context
   const SequenceLengths& lengths;
   Tuning tuning = {};
+  /// Plans have one replica of those that share all packs, enough to see what each of them takes.
+  bool first_of_group = false;
 
   [[nodiscard]] const StageLayout& layout() const { return table.layout(); }
   [[nodiscard]] std::int32_t replicas() const { return table.replication().replicas; }
@@ -51,13 +53,14 @@ using SequencePacks = std::vector<std::vector<SequenceId>>;
 
 /// The freedom that a baseline's system has.
 struct BaselineTraits {
-  bool cuts = false;         ///< cuts sequences at any token
-  bool merges = false;       ///< makes merged MicroPacks
-  bool remaps = false;       ///< some of these move rows (MicroPack::row_zones)
-  bool mixes = true;         ///< layers of a stage may differ in their recomputation
-  bool interleaves = false;  ///< runs several stages on a rank, in loops
-  bool turns_back = false;   ///< runs ZB-V where stages turn back
-  bool exchanges = false;    ///< ranks of a pipeline exchange attention
+  bool cuts = false;             ///< cuts sequences at any token
+  bool merges = false;           ///< makes merged MicroPacks
+  bool remaps = false;           ///< some of these move rows (MicroPack::row_zones)
+  bool mixes = true;             ///< layers of a stage may differ in their recomputation
+  bool interleaves = false;      ///< runs several stages on a rank, in loops
+  bool turns_back = false;       ///< runs ZB-V where stages turn back
+  bool exchanges = false;        ///< ranks of a pipeline exchange attention
+  bool packs_for_group = false;  ///< `packs` depend on Tuning::group
 
   /// Whether its orders know this placement of stages.
   [[nodiscard]] bool runs(const StagePlacement& placement) const {
@@ -67,8 +70,8 @@ struct BaselineTraits {
 };
 
 /// A baseline packs whole sequences, deals the packs to shares, and makes its plan of them. A share
-/// is a replica, or `group` replicas that share their packs. context-parallel and zeppelin do all
-/// in one.
+/// is a replica, or `group` replicas that share their packs. Those that work
+/// in rounds do all in one.
 struct Baseline {
   std::string_view name;   ///< on the command line and in tables
   std::string_view about;  ///< one line: what it does and who runs it

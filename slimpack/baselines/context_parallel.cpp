@@ -144,17 +144,11 @@ std::int32_t token_balanced_group(const BaselineInput& input) {
 BaselinePlan token_balanced_plan(const BaselineInput& input,
                                  const std::vector<SequencePacks>& shares) {
   const std::int32_t count = token_balanced_group(input);
-  std::vector<PackPlan> replicas;
-  for (const SequencePacks& own : shares) {
-    PackPlan group;
-    for (const auto& sequences : own) {
-      group.forward.push_back(whole_pack(input.lengths, sequences));
-      group.forward.back().replicas = count;
-    }
-    group.backward = group.forward;
-    replicas.insert(replicas.end(), static_cast<std::size_t>(count), group);
-  }
-  return {.plan = step_of(input, std::move(replicas))};
+  return {.plan = shared_step(input, shares, count, [&](const auto& sequences) {
+            MicroPack pack = whole_pack(input.lengths, sequences);
+            pack.replicas = count;
+            return pack;
+          })};
 }
 
 std::vector<Tuning> token_balanced_tunings(const BaselineInput& input) {

@@ -9,36 +9,75 @@
 // The original bounds the work of a replica, too: by 1.05 · the longest sequence · per_replica. The
 // room says that already, for no sequence of the round has more work per token than the longest.
 #include <algorithm>
+#include <bit>
 #include <iterator>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "slimpack/base/error.h"
 #include "slimpack/baselines/sharing_rounds.h"
 
 namespace slimpack {
 namespace {
+
+/// The sequences that no round has yet, longest first.
+class Left {
+ public:
+  explicit Left(const SequenceLengths& lengths)
+      : lengths_(lengths), order_(all_sequences(lengths)), next_(order_.size() + 1) {
+    sort_longest_first(lengths, order_);
+    std::iota(next_.begin(), next_.end(), std::size_t{0});
+  }
+
+  [[nodiscard]] SequenceId at(std::size_t place) const { return order_[place]; }
+  [[nodiscard]] std::int64_t length(std::size_t place) const {
+    return lengths_[order_[place].index()].count();
+  }
+  /// The first place from `place` on whose sequence is left; end() if there is none.
+  [[nodiscard]] std::size_t from(std::size_t place) {
+    while (next_[place] != place) place = next_[place] = next_[next_[place]];
+    return place;
+  }
+  /// The first such place whose sequence has at most so many tokens.
+  [[nodiscard]] std::size_t from(std::size_t place, std::int64_t tokens) {
+    const auto rest = std::span(order_).subspan(place);
+    const auto first = std::ranges::partition_point(
+        rest, [&](SequenceId id) { return lengths_[id.index()].count() > tokens; });
+    return from(place + static_cast<std::size_t>(first - rest.begin()));
+  }
+  void take(std::size_t place) {
+    next_[place] = place + 1;
+    while (shortest_ > 0 && next_[shortest_ - 1] != shortest_ - 1) --shortest_;
+  }
+  [[nodiscard]] bool empty() const { return shortest_ == 0; }
+  [[nodiscard]] std::size_t end() const { return order_.size(); }
+  /// REQUIRES: not empty.
+  [[nodiscard]] std::int64_t shortest() const { return length(shortest_ - 1); }
+
+ private:
+  const SequenceLengths& lengths_;
+  std::vector<SequenceId> order_;
+  std::vector<std::size_t> next_;  ///< by place: itself, or a place no further than the next left
+  std::size_t shortest_ = order_.size();  ///< behind the last place that is left
+};
 
 class DynamicRound {
  public:
   DynamicRound(const SequenceLengths& lengths, const ContextSharing& sharing, std::int32_t replicas)
       : lengths_(lengths), sharing_(sharing), free_(replicas) {}
 
-  /// Moves the sequences of one round out of `left`, which is sorted and stays sorted.
-  SharingRound take(std::vector<SequenceId>& left) {
-    shortest_ = lengths_[left.back().index()].count();
-    add(left.front(), {.count = sharing_.replicas_for(lengths_[left.front().index()])});
-    std::vector<SequenceId> waiting;
-    for (std::size_t i = 1; i < left.size(); ++i) {
-      if (free_ == 0 && open_.empty()) {
-        waiting.insert(waiting.end(), left.begin() + static_cast<std::ptrdiff_t>(i), left.end());
-        break;
-      }
-      if (const std::optional<Place> place = best_place(left[i]))
-        add(left[i], *place);
-      else
-        waiting.push_back(left[i]);
+  /// Takes the sequences of one round. REQUIRES: one is left.
+  SharingRound take(Left& left) {
+    shortest_ = left.shortest();
+    std::size_t place = left.from(0);
+    add(left.at(place), {.count = sharing_.replicas_for(Tokens(left.length(place)))});
+    left.take(place);
+    while ((place = left.from(place, most_tokens())) != left.end()) {
+      add(left.at(place), best_place(left.at(place)));
+      left.take(place);
     }
-    left = std::move(waiting);
     SharingRound round(std::move_iterator(groups_.begin()), std::move_iterator(groups_.end()));
     // The original makes one group of all replicas where that leaves some without work.
     widen_narrowest(round, free_, sharing_.largest);
@@ -63,7 +102,17 @@ class DynamicRound {
     return tokens(id) * tokens(id) / count;
   }
 
-  [[nodiscard]] std::optional<Place> best_place(SequenceId id) const {
+  /// A sequence of so many tokens fits somewhere, none that is longer does: a group is never
+  /// narrower than its sequences need.
+  [[nodiscard]] std::int64_t most_tokens() const {
+    if (free_ < sharing_.least) return most_room_;
+    const auto widest =
+        std::min<std::int64_t>(std::bit_floor(static_cast<std::uint32_t>(free_)), sharing_.largest);
+    return std::max(most_room_, widest * sharing_.per_replica.count());
+  }
+
+  /// REQUIRES: no more than most_tokens().
+  [[nodiscard]] Place best_place(SequenceId id) const {
     const std::int64_t length = lengths_[id.index()].count();
     std::optional<Place> best;
     double best_work = 0;
@@ -82,7 +131,8 @@ class DynamicRound {
           consider({count, open_[i]}, group.work + more);
       if (free_ >= count) consider({count}, more);
     }
-    return best;
+    SLIMPACK_CHECK(best);
+    return *best;
   }
 
   void add(SequenceId id, const Place& place) {
@@ -116,8 +166,7 @@ class DynamicRound {
 
 std::vector<SharingRound> dynamic_rounds(const SequenceLengths& lengths,
                                          const ContextSharing& sharing, std::int32_t replicas) {
-  std::vector<SequenceId> left = all_sequences(lengths);
-  sort_longest_first(lengths, left);
+  Left left(lengths);
   std::vector<SharingRound> rounds;
   while (!left.empty()) rounds.push_back(DynamicRound(lengths, sharing, replicas).take(left));
   return rounds;

@@ -35,7 +35,7 @@ class Buckets {
     if (!by_weight_.empty()) {
       bucket = lightest_per_token(weight);
       by_ratio_.erase({ratio(bucket), bucket});
-      by_weight_.erase({buckets_[bucket].weight, bucket});
+      for (auto* set : {&by_weight_, &heavy_}) set->erase({buckets_[bucket].weight, bucket});
     }
     add(bucket, id, length, weight);
   }
@@ -65,11 +65,14 @@ class Buckets {
       most_weight_ = least + weight;
       return lightest;
     }
-    return std::ranges::find_if(by_ratio_,
-                                [&](const auto& each) {
-                                  return buckets_[each.second].weight + weight <= most_weight_;
-                                })
-        ->second;
+    const auto has_room = [&](std::size_t bucket) {
+      return buckets_[bucket].weight + weight <= most_weight_;
+    };
+    for (; !heavy_.empty() && has_room(heavy_.begin()->second); heavy_.erase(heavy_.begin()))
+      by_ratio_.emplace(ratio(heavy_.begin()->second), heavy_.begin()->second);
+    for (; !has_room(by_ratio_.begin()->second); by_ratio_.erase(by_ratio_.begin()))
+      heavy_.emplace(buckets_[by_ratio_.begin()->second].weight, by_ratio_.begin()->second);
+    return by_ratio_.begin()->second;
   }
 
   void add(std::size_t bucket, SequenceId id, Tokens length, double weight) {
@@ -84,8 +87,11 @@ class Buckets {
   Tokens most_tokens_;
   double most_weight_;
   std::vector<Bucket> buckets_;
-  std::set<std::pair<double, std::size_t>> by_ratio_, by_weight_;  ///< with room for a sequence
-  std::priority_queue<std::pair<Tokens, std::size_t>> waiting_;    ///< by room
+  std::set<std::pair<double, std::size_t>> by_weight_;  ///< with room for a sequence's tokens
+  /// The first has all that also have room for its weight, the second those that had none for a
+  /// heavier sequence.
+  std::set<std::pair<double, std::size_t>> by_ratio_, heavy_;
+  std::priority_queue<std::pair<Tokens, std::size_t>> waiting_;  ///< by room
 };
 
 /// A group, and by what it is sorted.

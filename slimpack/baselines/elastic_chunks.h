@@ -21,7 +21,7 @@ namespace slimpack {
 /// behind the last end that it reaches. A chunk has at most ends.front() tokens. Its weight is at
 /// most that of a slice of the longest sequence, more where the step has no room for that. Groups
 /// of more slices come first, of equally many the heavier ones. Every sequence is in one group.
-/// Deterministic. REQUIRES: chunk_ends of the lengths. Cost: O(n log n), mostly.
+/// Deterministic. REQUIRES: chunk_ends of the lengths. Cost: O(n log n).
 [[nodiscard]] SequencePacks elastic_groups(const SequenceLengths& lengths,
                                            const SliceWeight& weight,
                                            const std::vector<Tokens>& ends);

@@ -58,15 +58,22 @@ void put_times(std::vector<AtomicGroup>& groups, const BaselineInput& input, std
   }
 }
 
-/// The groups that take longest and fit the replicas; leaves the others.
-std::vector<AtomicGroup> taken(std::vector<AtomicGroup>& left, std::int32_t replicas) {
-  std::vector<AtomicGroup> round, waiting;
-  for (AtomicGroup& group : left) {
+/// Takes the groups that take longest and fit the replicas out of groups[begin …), and moves
+/// `begin` past what is gone. Cost: O(groups up to the last that is taken), for a round is full
+/// long before the last group.
+std::vector<AtomicGroup> taken(std::vector<AtomicGroup>& groups, std::size_t& begin,
+                               std::int32_t replicas) {
+  std::vector<AtomicGroup> round;
+  std::size_t end = begin;
+  std::vector<AtomicGroup> waiting;
+  for (; end < groups.size() && replicas > 0; ++end) {
+    AtomicGroup& group = groups[end];
     const bool fits = group.least <= replicas;
     if (fits) replicas -= group.least;
     (fits ? round : waiting).push_back(std::move(group));
   }
-  left = std::move(waiting);
+  begin = end - waiting.size();
+  std::ranges::move(waiting, groups.begin() + static_cast<std::ptrdiff_t>(begin));
   return round;
 }
 
@@ -136,7 +143,8 @@ std::vector<SharingRound> flexible_rounds(const BaselineInput& input,
   std::ranges::stable_sort(left, std::ranges::greater(),
                            [](const AtomicGroup& group) { return group.times.front(); });
   std::vector<SharingRound> rounds;
-  while (!left.empty()) rounds.push_back(placed(taken(left, input.replicas()), input.replicas()));
+  for (std::size_t begin = 0; begin < left.size();)
+    rounds.push_back(placed(taken(left, begin, input.replicas()), input.replicas()));
   return rounds;
 }
 

@@ -66,7 +66,9 @@ namespace slimpack {
 [[nodiscard]] std::vector<Tuning> token_balanced_tunings(const BaselineInput& input);
 [[nodiscard]] std::int32_t token_balanced_group(const BaselineInput& input);
 
-/// Zeppelin: which ranks share a sequence follows from its length (zones/zones.h).
+/// Zeppelin: micro-batches as a data loader hands them out; which ranks share a sequence follows
+/// from its length (zones/zones.h).
+[[nodiscard]] SequencePacks zeppelin_packs(const BaselineInput& input);
 [[nodiscard]] BaselinePlan zeppelin_plan(const BaselineInput& input,
                                          const std::vector<SequencePacks>& shares);
 [[nodiscard]] std::vector<Tuning> zeppelin_tunings(const BaselineInput& input);

@@ -159,6 +159,20 @@ StepPlan step_of(const BaselineInput& input, std::vector<PackPlan> replicas) {
   return plan;
 }
 
+StepPlan shared_step(const BaselineInput& input, const std::vector<SequencePacks>& shares,
+                     std::int32_t group,
+                     const std::function<MicroPack(const std::vector<SequenceId>&)>& pack) {
+  std::vector<PackPlan> replicas;
+  for (const SequencePacks& share : shares) {
+    PackPlan plan;
+    for (const auto& sequences : share) plan.forward.push_back(pack(sequences));
+    plan.backward = plan.forward;
+    replicas.insert(replicas.end(), input.first_of_group ? 1U : static_cast<std::size_t>(group),
+                    plan);
+  }
+  return step_of(input, std::move(replicas));
+}
+
 StepPlan whole_step(const BaselineInput& input, const std::vector<SequencePacks>& packs) {
   std::vector<PackPlan> replicas;
   for (const auto& own : packs) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -40,6 +41,12 @@ enum class Packing : std::uint8_t {
 
 /// The step with these packs, by replica. Lists each replica's sequences.
 [[nodiscard]] StepPlan step_of(const BaselineInput& input, std::vector<PackPlan> replicas);
+
+/// The step of these shares, each of `group` replicas that share all its packs, forward and
+/// backward; of one replica of each share if the input asks for the first alone.
+[[nodiscard]] StepPlan shared_step(
+    const BaselineInput& input, const std::vector<SequencePacks>& shares, std::int32_t group,
+    const std::function<MicroPack(const std::vector<SequenceId>&)>& pack);
 
 /// The step with these packs of whole sequences, [replica][pack], forward and backward.
 [[nodiscard]] StepPlan whole_step(const BaselineInput& input,

@@ -41,7 +41,7 @@ void widen_narrowest(SharingRound& groups, std::int32_t free, std::int32_t large
 /// DefaultDynamicCPScheduler (megatron/core/datasets/data_schedule.py). Every round is one
 /// microbatch: a group has one pack of at most its width · sharing.per_replica tokens. The work of
 /// a sequence on g replicas is length² ÷ g. Every sequence is in exactly one round.
-/// REQUIRES and cost: as hybrid_rounds.
+/// REQUIRES: as hybrid_rounds. Cost: O(sequences · (log sequences + replicas)).
 [[nodiscard]] std::vector<SharingRound> dynamic_rounds(const SequenceLengths& lengths,
                                                        const ContextSharing& sharing,
                                                        std::int32_t replicas);

@@ -39,9 +39,9 @@ class MicroBatches {
   explicit MicroBatches(const BaselineInput& input)
       : lengths_(input.lengths),
         group_(zeppelin_group(input)),
-        share_(shared_tokens(input, group_)),
         remap_(input.tuning.remap),
-        problem_{.ranks = group_, .links = {}, .rank_tokens = share_ * kRoom} {
+        problem_{
+            .ranks = group_, .links = {}, .rank_tokens = shared_tokens(input, group_) * kRoom} {
     if (group_ == 1) return;
     const std::int32_t on_node = replicas_per_node(input, group_);
     problem_.links.ranks_per_node = on_node;
@@ -53,11 +53,6 @@ class MicroBatches {
   }
 
   [[nodiscard]] std::int32_t group() const { return group_; }
-  /// Their sequences, as a data loader hands them out.
-  [[nodiscard]] SequencePacks sequences() const {
-    return pack_sequences(lengths_, all_sequences(lengths_), share_ * group_,
-                          Packing::kConcatenated);
-  }
   [[nodiscard]] MicroPack pack(const std::vector<SequenceId>& ids) const {
     if (group_ == 1) return whole_pack(lengths_, ids);
     SequenceLengths own;
@@ -71,7 +66,6 @@ class MicroBatches {
  private:
   const SequenceLengths& lengths_;
   std::int32_t group_;
-  Tokens share_;
   bool remap_;
   ZoneProblem problem_;
   ZoneCrossovers crossovers_;
@@ -83,21 +77,16 @@ std::int32_t zeppelin_group(const BaselineInput& input) {
   return input.tuning.group > 0 ? input.tuning.group : largest_dividing_group(input);
 }
 
-BaselinePlan zeppelin_plan(const BaselineInput& input,
-                           const std::vector<SequencePacks>& /*shares*/) {
+SequencePacks zeppelin_packs(const BaselineInput& input) {
+  const std::int32_t group = zeppelin_group(input);
+  return pack_sequences(input.lengths, all_sequences(input.lengths),
+                        shared_tokens(input, group) * group, Packing::kConcatenated);
+}
+
+BaselinePlan zeppelin_plan(const BaselineInput& input, const std::vector<SequencePacks>& shares) {
   const MicroBatches batches(input);
-  const auto replicas = static_cast<std::size_t>(input.replicas());
-  const auto group = static_cast<std::size_t>(batches.group());
-  std::vector<PackPlan> of_group(replicas / group);
-  std::size_t next = 0;
-  for (const auto& ids : batches.sequences())
-    of_group[next++ % of_group.size()].forward.push_back(batches.pack(ids));
-  std::vector<PackPlan> of_replica;
-  for (PackPlan& packs : of_group) {
-    packs.backward = packs.forward;
-    of_replica.insert(of_replica.end(), group, packs);
-  }
-  return {.plan = step_of(input, std::move(of_replica))};
+  return {.plan = shared_step(input, shares, batches.group(),
+                              [&](const auto& sequences) { return batches.pack(sequences); })};
 }
 
 std::vector<Tuning> zeppelin_tunings(const BaselineInput& input) {

@@ -9,7 +9,7 @@ namespace slimpack {
 
 BaselineBounds::BaselineBounds(const StageTable& table, const SequenceLengths& lengths,
                                std::int32_t most_merged)
-    : table_(table), lengths_(lengths) {
+    : table_(table), free_sharing_(table.with_free_sharing()), lengths_(lengths) {
   const auto& speed = table.replication().speed;
   for (std::int32_t s = 0; s < table.layout().stages(); ++s) {
     const auto rank = static_cast<std::size_t>(table.layout().placement.rank_of(StageId(s)));
@@ -21,7 +21,7 @@ BaselineBounds::BaselineBounds(const StageTable& table, const SequenceLengths& l
   rest_ = whole_ - step_actions_bound({table, lengths, {1, longest}});
   cut_ = step_lower_bound({table, lengths, {1, Tokens(1)}});
   merged_ = step_lower_bound({table, lengths, {most_merged, longest}});
-  remapped_ = step_lower_bound({table.with_free_sharing(), lengths, {most_merged, longest}});
+  remapped_ = step_lower_bound({free_sharing_, lengths, {most_merged, longest}});
 }
 
 Nanos BaselineBounds::of_kind(const BaselineTraits& traits) const {
@@ -30,7 +30,7 @@ Nanos BaselineBounds::of_kind(const BaselineTraits& traits) const {
 
 Nanos BaselineBounds::of_packs(const BaselineTraits& traits, const SequencePacks& packs,
                                std::int32_t group) {
-  const GroupWorks& known = works(group);
+  const GroupWorks& known = works(traits, group);
   double longest = 0;
   for (const auto& pack : packs) {
     const Work work = pack_work(known, pack);
@@ -42,7 +42,7 @@ Nanos BaselineBounds::of_packs(const BaselineTraits& traits, const SequencePacks
 ShareBound BaselineBounds::of_shares(const BaselineTraits& traits,
                                      const std::vector<SequencePacks>& shares, std::int32_t group,
                                      const Tuning& tuning) {
-  const GroupWorks& known = works(group);
+  const GroupWorks& known = works(traits, group);
   const std::int32_t slices = std::max(1, tuning.slices);
   double longest = 0;
   std::size_t actions = 0, heaviest = 0;
@@ -75,16 +75,18 @@ BaselineBounds::Work& BaselineBounds::Work::operator+=(const Work& other) {
   return *this;
 }
 
-const BaselineBounds::GroupWorks& BaselineBounds::works(std::int32_t group) {
-  const auto known = works_.find(group);
-  return known != works_.end() ? known->second
-                               : works_.emplace(group, worked_out(group)).first->second;
+const BaselineBounds::GroupWorks& BaselineBounds::works(const BaselineTraits& traits,
+                                                        std::int32_t group) {
+  const auto [at, first] = works_.try_emplace({traits.remaps, group});
+  if (first) at->second = worked_out(traits.remaps ? free_sharing_ : table_, group);
+  return at->second;
 }
 
-BaselineBounds::GroupWorks BaselineBounds::worked_out(std::int32_t group) const {
-  const std::int32_t last = table_.layout().stages() - 1;
+BaselineBounds::GroupWorks BaselineBounds::worked_out(const StageTable& table,
+                                                      std::int32_t group) const {
+  const std::int32_t last = table.layout().stages() - 1;
   const auto on = [&](std::int32_t s, Pass pass) {
-    return table_.stage(StageId(s), pass, group) / fastest_[static_cast<std::size_t>(s)];
+    return table.stage(StageId(s), pass, group) / fastest_[static_cast<std::size_t>(s)];
   };
   PackCost in, out;
   for (std::int32_t s = 0; s < last; ++s) {
@@ -94,7 +96,7 @@ BaselineBounds::GroupWorks BaselineBounds::worked_out(std::int32_t group) const 
   const PackCost first = on(0, Pass::kForward) + on(0, Pass::kBackward);
   const PackCost both = on(last, Pass::kForward) + on(last, Pass::kBackward);
   PackCost back = on(last, Pass::kBackward);
-  const EdgeTime weights = table_.weight_gradient(StageId(last));
+  const EdgeTime weights = table.weight_gradient(StageId(last));
   const double speed = fastest_.back();
   back.per_pack = std::max(0.0, back.per_pack - weights.per_pack / speed);
   back.per_token = std::max(0.0, back.per_token - weights.per_token / group / speed);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -58,18 +59,21 @@ class BaselineBounds {
     Work pack;
   };
 
-  const GroupWorks& works(std::int32_t group);
-  [[nodiscard]] GroupWorks worked_out(std::int32_t group) const;
+  /// The work of packs that so many replicas share, by a baseline with these traits.
+  const GroupWorks& works(const BaselineTraits& traits, std::int32_t group);
+  [[nodiscard]] GroupWorks worked_out(const StageTable& table, std::int32_t group) const;
   [[nodiscard]] Work pack_work(const GroupWorks& works, const std::vector<SequenceId>& pack) const;
   [[nodiscard]] double slices_more(const std::vector<SequenceId>& pack, std::int32_t slices) const;
   [[nodiscard]] Nanos bound(double nanoseconds, std::size_t actions) const;
 
   StageTable table_;
+  /// Shared packs that move rows may have sequences that nothing is sent for.
+  StageTable free_sharing_;
   const SequenceLengths& lengths_;
-  std::vector<double> fastest_;            ///< by stage
-  Nanos whole_, cut_, merged_, remapped_;  ///< of kinds
-  Nanos rest_;                             ///< reduction and optimizer
-  std::map<std::int32_t, GroupWorks> works_;
+  std::vector<double> fastest_;                                ///< by stage
+  Nanos whole_, cut_, merged_, remapped_;                      ///< of kinds
+  Nanos rest_;                                                 ///< reduction and optimizer
+  std::map<std::pair<bool, std::int32_t>, GroupWorks> works_;  ///< by whether rows move, and group
 };
 
 }  // namespace slimpack

@@ -21,6 +21,13 @@ constexpr std::size_t kFewPacks = 32;
 /// longer to start.
 constexpr std::size_t kFewSequences = 8192;
 
+/// Makes it no higher than the value.
+template <class Value>
+void lower(std::atomic<Value>& most, Value value) {
+  for (Value known = most; value < known && !most.compare_exchange_weak(known, value);) {
+  }
+}
+
 /// Bytes that the longest sequence keeps on the fullest rank.
 Bytes kept(const BaselineRequest& request, const StageTable& table) {
   const Tokens longest = *std::ranges::max_element(request.step.lengths);
@@ -30,7 +37,7 @@ Bytes kept(const BaselineRequest& request, const StageTable& table) {
   return most;
 }
 
-std::vector<StageTable> every_table(const BaselineRequest& request, bool mixed) {
+std::vector<StageTable> tables_of(const BaselineRequest& request, bool mixed) {
   std::vector<StageTable> tables;
   for (const RecomputeChoice& choice : request.recomputations)
     if (mixed || !choice.mixed)
@@ -75,8 +82,8 @@ BaselineRating::BaselineRating(const BaselineRequest& request)
     : request_(request),
       cheapest_(
           cheapest_table(request.step.cost, request.step.job, request.step.choices.recompute)),
-      every_uniform_(every_table(request, false)),
-      every_mixed_(every_table(request, true)),
+      every_uniform_(tables_of(request, false)),
+      every_mixed_(tables_of(request, true)),
       uniform_(leaner_and_leaner(request, every_uniform_)),
       mixed_(leaner_and_leaner(request, every_mixed_)),
       best_(request.below) {
@@ -105,16 +112,22 @@ bool BaselineRating::order_has_chance(const BaselinePlan& made) const {
   });
 }
 
+bool BaselineRating::replica_has_chance(const Baseline& baseline, const BaselinePlan& made) const {
+  if (!order_has_chance(made)) return false;
+  if (!best_ || made.discipline == Discipline::kCyclic) return true;
+  const std::vector<StageTable>& tables = every_table(baseline);
+  const RatedPlan step = ordered_step(made, request_.step.job.memory_cap, tables.front());
+  return std::ranges::any_of(tables,
+                             [&](const StageTable& table) { return !hopeless(step, table, 0); });
+}
+
 std::optional<std::size_t> BaselineRating::first_of(
     std::size_t begin, std::size_t count, const std::function<bool(std::size_t)>& of) const {
   const std::size_t none = begin + count;
   std::atomic<std::size_t> first = none;
   const int threads = request_.step.lengths.size() > kFewSequences ? machine_threads() : 1;
   for_each_index(count, threads, [&](std::size_t i) {
-    if (begin + i >= first || !of(begin + i)) return;
-    for (std::size_t known = first;
-         begin + i < known && !first.compare_exchange_weak(known, begin + i);) {
-    }
+    if (begin + i < first && of(begin + i)) lower(first, begin + i);
   });
   return first < none ? std::optional<std::size_t>(first) : std::nullopt;
 }
@@ -190,7 +203,7 @@ bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table,
   if (!order_has_chance(order, step.plan, replica, table)) return true;
   const std::optional<Bytes>& cap = request_.step.job.memory_cap;
   if (!cap) return false;
-  const ReplicaPacks packs = costed_replica(step, table, ReplicaId(replica));
+  const ReplicaPacks packs = replica_bytes(step, table, ReplicaId(replica));
   return largest_need(schedule_memory(packs.packs, order, packs.bytes)).bytes > *cap;
 }
 
@@ -209,7 +222,7 @@ bool BaselineRating::hopeless(const RatedPlan& step, const StageTable& table) {
 /// step.
 void BaselineRating::rate_every_recomputation(const Baseline& baseline, const Tuning& tuning,
                                               RatedPlan step, Attention attention) {
-  for (const StageTable& table : baseline.traits.mixes ? every_mixed_ : every_uniform_) {
+  for (const StageTable& table : every_table(baseline)) {
     if (attention == Attention::kOwn && hopeless(step, table)) continue;
     step.plan.recompute = table.recompute();
     Rated other = simulated(step, attention);
@@ -233,7 +246,7 @@ std::optional<RatedPlan> BaselineRating::cyclic_step(const BaselinePlan& made,
 /// Under another recomputation another order may be the best.
 void BaselineRating::rate_cyclic(const Baseline& baseline, const Tuning& tuning,
                                  const BaselinePlan& made) {
-  for (const StageTable& table : baseline.traits.mixes ? every_mixed_ : every_uniform_) {
+  for (const StageTable& table : every_table(baseline)) {
     std::optional<RatedPlan> step = cyclic_step(made, table);
     if (!step) continue;
     Rated found = simulated(std::move(*step));
@@ -251,6 +264,7 @@ void BaselineRating::keep(const Baseline& baseline, const Tuning& tuning, Rated 
   result_.tuning = tuning;
   if (fits(rated)) {
     best_ = rated.step.prediction.makespan;
+    if (shortest_ != nullptr) lower(*shortest_, *best_);
     result_.step = std::move(rated.step);
     result_.leanest.reset();
     result_.least_need.reset();

@@ -1,6 +1,7 @@
 // Baseline rating: the time and the memory of a baseline's plan, and the best of the plans so far.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,13 +20,22 @@ class BaselineRating {
 
   /// No recomputation costs less.
   [[nodiscard]] const StageTable& cheapest() const { return cheapest_; }
-  /// Whether a step that is no shorter than `bound` can be of use.
-  [[nodiscard]] bool has_chance(Nanos bound) const { return !best_ || bound < *best_; }
+  /// Whether a step that is no shorter than `bound` can be of use: it is not where it is no shorter
+  /// than the best so far, or longer than the best that ratings on other threads have found. Of
+  /// equally long steps the first baseline's wins, so the result does not depend on the threads.
+  [[nodiscard]] bool has_chance(Nanos bound) const {
+    return !best_ || (bound < *best_ && (shortest_ == nullptr || bound <= shortest_->load()));
+  }
+  /// From now on ratings that share this makespan tell each other what they find. Keeps a pointer.
+  void share(std::atomic<Nanos>& shortest) { shortest_ = &shortest; }
 
   /// Whether the orders of these replicas leave a chance, whatever is recomputed (order_bound).
   /// True for cyclic schedules, whose orders are not known before. Speeds are those of the
   /// replicas' indices.
   [[nodiscard]] bool order_has_chance(const BaselinePlan& made) const;
+  /// Whether the first of these replicas leaves a chance by its order and by its memory, with any
+  /// recomputation. True for cyclic schedules.
+  [[nodiscard]] bool replica_has_chance(const Baseline& baseline, const BaselinePlan& made) const;
 
   /// Keeps the plan's step if it is the best so far.
   void rate(const Baseline& baseline, const Tuning& tuning, const BaselinePlan& made);
@@ -55,6 +65,10 @@ class BaselineRating {
   /// by its memory. False as long as no step is known.
   [[nodiscard]] bool hopeless(const RatedPlan& step, const StageTable& table,
                               std::size_t replica) const;
+  /// The tables of all recomputations that the baseline may have.
+  [[nodiscard]] const std::vector<StageTable>& every_table(const Baseline& baseline) const {
+    return baseline.traits.mixes ? every_mixed_ : every_uniform_;
+  }
   /// Whether any replica by itself says that the step is of no use with these costs.
   [[nodiscard]] bool hopeless(const RatedPlan& step, const StageTable& table);
   void rate_every_recomputation(const Baseline& baseline, const Tuning& tuning, RatedPlan step,
@@ -74,6 +88,7 @@ class BaselineRating {
   std::vector<StageTable> every_uniform_, every_mixed_;
   std::vector<StageTable> uniform_, mixed_;  ///< longer and longer, keeping less and less
   std::optional<Nanos> best_;                ///< only what is shorter is of use
+  std::atomic<Nanos>* shortest_ = nullptr;   ///< of all ratings that share it
   std::size_t asked_first_ = 0;              ///< the replica that said so last
   BaselineSearchResult result_;
 };

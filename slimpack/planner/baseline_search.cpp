@@ -5,9 +5,12 @@
 #include "slimpack/planner/baseline_search.h"
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
 #include <utility>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/baselines/makers.h"
 #include "slimpack/cost/abilities.h"
 #include "slimpack/plan/regroup.h"
@@ -25,13 +28,14 @@ bool symmetric(const StepPlan& plan) {
                              [](const ReplicaPlan& r) { return all_paired(r.packs); });
 }
 
-bool same_packs(const Tuning& a, const Tuning& b) {
-  return a.pack == b.pack && a.packs == b.packs && a.tails == b.tails &&
-         (!a.tails || a.slices == b.slices);
+bool same_packs(const Baseline& baseline, const Tuning& a, const Tuning& b) {
+  return a.pack == b.pack && a.packs == b.packs && a.share == b.share && a.tails == b.tails &&
+         (!a.tails || a.slices == b.slices) &&
+         (!baseline.traits.packs_for_group || a.group == b.group);
 }
 
 bool same_shares(const Tuning& a, const Tuning& b) {
-  return same_packs(a, b) && a.dealing == b.dealing && a.order == b.order && a.group == b.group;
+  return a.dealing == b.dealing && a.order == b.order && a.group == b.group;
 }
 
 /// Calls `part` with every run of neighbours that are alike.
@@ -54,17 +58,19 @@ class BaselineSearch {
         rating_(request),
         bounds_(rating_.cheapest(), request.step.lengths, request.most_merged) {}
 
-  BaselineSearchResult run() {
-    for (const Baseline& baseline : request_.baselines) {
-      if (!baseline.traits.runs(request_.step.job.layout.placement)) continue;
-      if (!request_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline.traits)))
-        continue;
-      std::vector<Tuning> tunings{Tuning{}};
-      if (request_.tuned) tunings = baseline.tunings(input({}));
-      for_each_run(tunings, same_packs, [&](Tunings run) { search_packs(baseline, run); });
-    }
-    return rating_.take();
+  /// Searches the tunings of a baseline.
+  void search(const Baseline& baseline) {
+    if (!baseline.traits.runs(request_.step.job.layout.placement)) return;
+    if (!request_.exchanges(baseline) && !rating_.has_chance(bounds_.of_kind(baseline.traits)))
+      return;
+    std::vector<Tuning> tunings{Tuning{}};
+    if (request_.tuned) tunings = baseline.tunings(input({}));
+    const auto alike = [&](const Tuning& a, const Tuning& b) { return same_packs(baseline, a, b); };
+    for_each_run(tunings, alike, [&](Tunings run) { search_packs(baseline, run); });
   }
+
+  void share(std::atomic<Nanos>& shortest) { rating_.share(shortest); }
+  [[nodiscard]] BaselineSearchResult take() { return rating_.take(); }
 
  private:
   /// Packs and shares are those of the quickest recomputation, whatever is recomputed in the end.
@@ -91,7 +97,7 @@ class BaselineSearch {
 
   void search_shares(const Baseline& baseline, const Tuning& tuning,
                      const std::vector<SequencePacks>& shares, std::int32_t group) {
-    if (request_.tick) request_.tick();
+    request_.tick();
     if (!request_.exchanges(baseline) && !shares_have_chance(baseline, tuning, shares, group))
       return;
     const BaselinePlan made = baseline.plan(input(tuning), shares);
@@ -105,9 +111,12 @@ class BaselineSearch {
                                         std::int32_t group) {
     const ShareBound bound = bounds_.of_shares(baseline.traits, shares, group, tuning);
     if (!rating_.has_chance(bound.makespan)) return false;
-    // The heaviest share alone says most; making it takes a part of the time.
-    return shares.size() <= 1 || !request_.step.job.speed.empty() ||
-           rating_.order_has_chance(baseline.plan(input(tuning), {shares[bound.heaviest]}));
+    // One replica of the heaviest share says most; making it takes a part of the time.
+    if (shares.empty() || request_.step.job.replicas == 1 || !request_.step.job.speed.empty())
+      return true;
+    BaselineInput one = input(tuning);
+    one.first_of_group = true;
+    return rating_.replica_has_chance(baseline, baseline.plan(one, {shares[bound.heaviest]}));
   }
 
   const BaselineRequest& request_;
@@ -153,9 +162,29 @@ BaselineRequest named_baseline(const StepQuestion& question) {
 }
 
 BaselineSearchResult search_baselines(const BaselineRequest& request) {
-  const Tokens longest = *std::ranges::max_element(request.step.lengths);
+  const Tokens longest =
+      *std::max_element(request.step.lengths.begin(), request.step.lengths.end());
   if (longest > request.step.job.context) return {};
-  return BaselineSearch(request).run();
+  BaselineRequest asked = request;
+  asked.tick = on_this_thread(request.tick);
+  const BaselineSearch begun(asked);
+  if (!request.below) {  // what one baseline finds decides how the next is rated
+    BaselineSearch all = begun;
+    for (const Baseline& baseline : request.baselines) all.search(baseline);
+    return all.take();
+  }
+  std::atomic<Nanos> shortest = *request.below;
+  std::vector<BaselineSearchResult> found(request.baselines.size());
+  for_each_index(found.size(), machine_threads(), [&](std::size_t b) {
+    BaselineSearch one = begun;
+    one.share(shortest);
+    one.search(request.baselines[b]);
+    found[b] = one.take();
+  });
+  return std::move(*std::ranges::min_element(found, {}, [](const BaselineSearchResult& result) {
+    return result.step ? result.step->prediction.makespan
+                       : Nanos(std::numeric_limits<std::int64_t>::max());
+  }));
 }
 
 }  // namespace slimpack

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <limits>
 #include <set>
-#include <thread>
 #include <utility>
 
+#include "slimpack/base/threads.h"
 #include "slimpack/cost/abilities.h"
 #include "slimpack/planner/best_order.h"
 #include "slimpack/planner/candidates.h"
@@ -49,14 +49,6 @@ RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
     }
   }
   return step;
-}
-
-/// Progress is told by the calling thread alone.
-std::function<void()> on_this_thread(const std::function<void()>& progress) {
-  if (!progress) return [] {};
-  return [&progress, caller = std::this_thread::get_id()] {
-    if (std::this_thread::get_id() == caller) progress();
-  };
 }
 
 /// Searches the choices one after the other.

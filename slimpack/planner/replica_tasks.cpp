@@ -33,13 +33,19 @@ StageTable stage_table(const Costs& cost, const RatedPlan& step) {
                      {static_cast<std::int32_t>(step.plan.replicas.size()), step.speed});
 }
 
+ReplicaPacks replica_bytes(const RatedPlan& step, const StageTable& table, ReplicaId replica,
+                           Counted counted) {
+  const ReplicaPlan& plan = step.plan.replicas[replica.index()];
+  ReplicaPacks packs{in_own_ids(plan), {}, {}};
+  packs.bytes = table.bytes(packs.packs, own_lengths(step.plan, plan), counted, replica);
+  table.add_in_flight(packs.bytes, counted);
+  return packs;
+}
+
 ReplicaPacks costed_replica(const RatedPlan& step, const StageTable& table, ReplicaId replica,
                             Counted counted) {
-  const ReplicaPlan& plan = step.plan.replicas[replica.index()];
-  ReplicaPacks costed{in_own_ids(plan), {}, {}};
+  ReplicaPacks costed = replica_bytes(step, table, replica, counted);
   costed.times = table.times(costed.packs, replica);
-  costed.bytes = table.bytes(costed.packs, own_lengths(step.plan, plan), counted, replica);
-  table.add_in_flight(costed.bytes, counted);
   if (replica.index() < step.schedules.size())  // else it has no orders yet
     table.add_exchanges(costed, step.schedules[replica.index()].exchanges, replica);
   return costed;

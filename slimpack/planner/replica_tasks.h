@@ -19,6 +19,10 @@ namespace slimpack {
 [[nodiscard]] ReplicaPacks costed_replica(const RatedPlan& step, const StageTable& table,
                                           ReplicaId replica, Counted counted = Counted::kAll);
 
+/// A costed_replica without times and exchanges: enough for schedule_memory.
+[[nodiscard]] ReplicaPacks replica_bytes(const RatedPlan& step, const StageTable& table,
+                                         ReplicaId replica, Counted counted = Counted::kAll);
+
 /// All replicas of the step, whose layers compute again what the step says.
 [[nodiscard]] std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost,
                                                         Counted counted = Counted::kAll);

@@ -348,11 +348,15 @@ void climb(const UnitProblem& problem, UnitKnown& known) {
   if (known.climbed == 0) sort_for_climbing(problem, known.trials);
   UnitTrial& trial = known.trials[known.climbed++];
   if (trial.replicas.empty()) {
-    // The bound of those that were left out for too many MicroPacks is one of fewer.
-    if (trial.candidate.cut.fluid.packs > known.limits.most &&
-        trial.bound >= best_makespan(problem, known))
-      return;
+    CoarseLimits& limits = known.limits;
+    const int packs = trial.candidate.cut.fluid.packs;
+    const bool beyond = packs > limits.most;
+    if (beyond && limits.bound >= best_makespan(problem, known)) return;
     trial = cut_trial(problem, trial.candidate);
+    if (beyond) {  // what it shows holds of those with still more
+      limits.most = packs;
+      limits.bound = trial.bound;
+    }
   }
   climb_ladder(problem, known, trial);
   trial.replicas.clear();  // nobody asks for them again

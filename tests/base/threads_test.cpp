@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <system_error>
+#include <thread>
 
 #include "tests/support/expect_error.h"
 
@@ -31,6 +32,15 @@ TEST(Threads, AsManyThreadsAsCanRunAreNoError) {
   require_threads(0);
   require_threads(1);
   require_threads(20);
+}
+
+TEST(Threads, WhatOneThreadMayBeToldOthersDoNotTell) {
+  int told = 0;
+  const auto tell = on_this_thread([&] { ++told; });
+  tell();
+  std::jthread(tell).join();
+  EXPECT_EQ(told, 1);
+  on_this_thread(nullptr)();  // nobody to tell
 }
 
 }  // namespace
