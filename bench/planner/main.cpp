@@ -26,7 +26,8 @@ constexpr Part kParts[] = {{"a", run_setting_a},
                            {"planning", run_planning},
                            {"baselines_tuned", run_baselines_tuned},
                            {"layouts", run_layouts},
-                           {"groups", run_groups}};
+                           {"groups", run_groups},
+                           {"shares", run_shares}};
 
 struct Arguments {
   std::vector<std::string> parts;

@@ -47,6 +47,8 @@ void run_layouts(const BenchOptions& options, Report& report);
 /// Steps of which one document outweighs a replica by far, with groups of up to all replicas: how
 /// far the search alone is from the lower bound, and our plan beside the baselines.
 void run_groups(const BenchOptions& options, Report& report);
+/// Phase 1 alone: how near the lightest assignment of sequences to replicas is to its bound.
+void run_shares(const BenchOptions& options, Report& report);
 
 /// "64K" of 65,536.
 [[nodiscard]] std::string in_k(Tokens tokens);

@@ -1,6 +1,11 @@
 #include "slimpack/base/json_fields.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <string>
 
 namespace slimpack {
 
@@ -9,6 +14,30 @@ using nlohmann::json;
 namespace {
 
 constexpr int kDeepest = 100;
+
+constexpr std::string_view kPythonFloats[] = {"NaN", "Infinity", "-Infinity"};
+
+/// The text with Python's words for floats, outside of strings, as objects of JSON.
+std::string without_python_floats(std::string_view text) {
+  std::string out;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto starts = [&](std::string_view word) { return text.substr(i).starts_with(word); };
+    const auto* found =
+        in_string ? std::end(kPythonFloats)
+                  : std::find_if(std::begin(kPythonFloats), std::end(kPythonFloats), starts);
+    if (found != std::end(kPythonFloats)) {
+      out += fmt::format(R"({{"__float__": "{}"}})", *found);
+      i += found->size();
+      continue;
+    }
+    if (text[i] == '"') in_string = !in_string;
+    const std::size_t count = in_string && text[i] == '\\' && i + 1 < text.size() ? 2 : 1;
+    out += text.substr(i, count);
+    i += count;
+  }
+  return out;
+}
 
 /// The place of the first bracket that opens a value deeper than kDeepest; npos if there is none.
 /// The library reads any depth, but copying or printing such a value would exhaust the stack.
@@ -45,6 +74,10 @@ json parse_json(std::string_view text, std::string_view origin) {
     // A number beyond double's range (1e999) throws something other than parse_error.
     invalid_input("{}: not usable JSON: {}; correct the value", origin, e.what());
   }
+}
+
+json parse_python_json(std::string_view text, std::string_view origin) {
+  return parse_json(without_python_floats(text), origin);
 }
 
 JsonFields::JsonFields(const json& object, std::string origin)

@@ -16,6 +16,12 @@ namespace slimpack {
 /// that are nested absurdly deep.
 [[nodiscard]] nlohmann::json parse_json(std::string_view text, std::string_view origin);
 
+/// Parses text that Python's json or transformers wrote, as parse_json. They write floats that JSON
+/// has no words for as NaN, Infinity and -Infinity. Each becomes {"__float__": "Infinity"}, the
+/// object that transformers reads as the float: fields that nobody asks for stay as they are, and a
+/// number that is asked for is refused as no number.
+[[nodiscard]] nlohmann::json parse_python_json(std::string_view text, std::string_view origin);
+
 /// A JSON object together with where it came from ("plan.json: replicas[0]").
 /// Keeps a reference: `object` must outlive it.
 class JsonFields {

@@ -70,15 +70,15 @@ class RecomputeSearch {
       explore(choices_.front());
     else
       (void)search(choices_.front(), Want::kStep);
-    search_others(promising());
+    search_others(promising(), Want::kStep);
     if (hindered())
       for (const RecomputeChoice& choice : choices_)
         if (!choice.mixed && !never_fits(choice)) (void)search(choice, Want::kOwnCuts);
     if (!out_.step)
       for (const RecomputeChoice& choice : choices_)
         if (!choice.mixed || !never_fits(choice)) (void)search(choice, Want::kNeed);
-    if (out_.step && !orders_anew())
-      out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
+    predict_step();
+    if (basis_.shares.fitted && out_.step && !out_of_time(depth_)) search_fitted_shares();
     return std::move(out_);
   }
 
@@ -87,6 +87,7 @@ class RecomputeSearch {
     kStep,     ///< a step that is cut as was best for the quickest policy
     kOwnCuts,  ///< a step
     kNeed,     ///< a step, or what is needed
+    kFitted,   ///< a step that is shared out as share_fit.h does
   };
 
   [[nodiscard]] const StageTable& table_of(const RecomputeChoice& choice) const {
@@ -125,11 +126,11 @@ class RecomputeSearch {
 
   /// A pattern search: bisects until a choice fits, then moves from the best choice to better ones,
   /// by smaller and smaller strides.
-  void search_others(const std::vector<const RecomputeChoice*>& chain) {
+  void search_others(const std::vector<const RecomputeChoice*>& chain, Want want) {
     std::size_t best = 0, end = chain.size();
     for (std::size_t low = 0; low < end;) {
       const std::size_t middle = low + (end - low) / 2;
-      if (search(*chain[middle], Want::kStep)) {
+      if (search(*chain[middle], want)) {
         best = end = middle;
         break;
       }
@@ -138,8 +139,7 @@ class RecomputeSearch {
     for (std::size_t stride = (chain.size() + 3) / 4; stride > 0; stride /= 2) {
       const std::size_t from = best;
       for (const std::size_t next : {from + stride, from - std::min(from, stride)})
-        if (next < chain.size() && !searched_.contains(chain[next]) &&
-            search(*chain[next], Want::kStep))
+        if (next < chain.size() && !searched_.contains(chain[next]) && search(*chain[next], want))
           best = next;
     }
   }
@@ -168,6 +168,24 @@ class RecomputeSearch {
     return unlimited_ * choice.time / choices_.front().time;
   }
 
+  /// This comes last, so that it changes nothing about what the search looks at before. Searches
+  /// compare the ends of last actions. Reductions of gradients come after these, so the predictions
+  /// decide: the step never gets longer.
+  void search_fitted_shares() {
+    const RatedPlan before = *out_.step;
+    searched_.clear();
+    unlimited_ *= highest_load(*basis_.shares.fitted) / lightest_load(basis_.shares);
+    if (!never_fits(choices_.front())) (void)search(choices_.front(), Want::kFitted);
+    search_others(promising(), Want::kFitted);
+    predict_step();
+    if (out_.step->prediction.makespan >= before.prediction.makespan) out_.step = before;
+  }
+
+  void predict_step() {
+    if (out_.step && !orders_anew())
+      out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
+  }
+
   /// Result: the makespan, if it is below the best so far.
   std::optional<Nanos> search(const RecomputeChoice& choice, Want want) {
     searched_.insert(&choice);
@@ -179,7 +197,8 @@ class RecomputeSearch {
     request.below = best_;
     request.wants_need = want == Want::kNeed && !best_;
     request.much_heavier = want == Want::kNeed;
-    StepSearchResult result = search_step(request, basis_.shares);
+    StepSearchResult result = want == Want::kFitted ? search_fitted(request, basis_.shares)
+                                                    : search_step(request, basis_.shares);
     if (favourites_.empty()) note(result);
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
       const Nanos makespan = result.solution->makespan;

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "slimpack/base/error.h"
 #include "slimpack/base/threads.h"
 #include "slimpack/planner/step_shares.h"
 #include "slimpack/planner/step_variant.h"
@@ -137,6 +138,17 @@ class StepSearch {
     return std::move(result_);
   }
 
+  StepSearchResult run_fitted() {
+    search_own(*shares_.fitted);
+    if (!result_.solution || out_of_time(request_.depth)) return std::move(result_);
+    const auto below = static_cast<double>(result_.solution->makespan.count());
+    const std::vector<PackCost> groups = cut_group_costs(request_, *result_.solution);
+    if (const auto anew = fitted({problem_.lengths, replica_speeds(problem_), groups}, below))
+      search_own(*anew);
+    widen();
+    return std::move(result_);
+  }
+
   /// Without looking for a solution.
   StepSearchResult explore() {
     const Variant variant = begun(request_, lightest());
@@ -148,16 +160,13 @@ class StepSearch {
  private:
   [[nodiscard]] const Assignment& whole() const { return shares_.assignments.front(); }
 
-  static double highest_load(const Assignment* assignment) {
-    return *std::ranges::max_element(assignment->load);
-  }
-
   /// The assignment whose heaviest replica is lightest; the unmerged one unless another's is
   /// notably lighter.
   [[nodiscard]] const Assignment& lightest() const {
-    const auto other = std::ranges::min_element(merged_, {}, highest_load);
+    const auto other = std::ranges::min_element(
+        merged_, {}, [](const Assignment* assignment) { return highest_load(*assignment); });
     const bool notably =
-        other != merged_.end() && highest_load(*other) < kPromising * highest_load(&whole());
+        other != merged_.end() && highest_load(**other) < kPromising * highest_load(whole());
     return notably ? **other : whole();
   }
 
@@ -194,7 +203,7 @@ class StepSearch {
   /// Drops assignments in which a replica takes longer for its load alone.
   static void leave_out(std::vector<const Assignment*>& assignments, Nanos found) {
     std::erase_if(assignments, [&](const Assignment* assignment) {
-      return highest_load(assignment) >= static_cast<double>(found.count());
+      return highest_load(*assignment) >= static_cast<double>(found.count());
     });
   }
 
@@ -204,9 +213,9 @@ class StepSearch {
   void leave_useless_out(std::vector<const Assignment*>& assignments) const {
     if (request_.below) leave_out(assignments, *request_.below);
     if (request_.much_heavier) return;
-    const double most = kMuchHeavier * highest_load(&lightest());
+    const double most = kMuchHeavier * highest_load(lightest());
     std::erase_if(assignments, [&](const auto* assignment) {
-      return highest_load(assignment) > most && held(*assignment) > kManyHeld;
+      return highest_load(*assignment) > most && held(*assignment) > kManyHeld;
     });
   }
 
@@ -296,10 +305,15 @@ class StepSearch {
     const Assignment assignment =
         assign({problem_.lengths, replica_speeds(problem_), group_costs(problem_)},
                kMergeAbove.front(), exact_limits(request_, kExactBalanceGap));
-    if (assignment == whole() || out_of_time(request_.depth)) return;
+    if (assignment != whole() && !out_of_time(request_.depth)) search_own(assignment);
+  }
+
+  /// Without hints.
+  void search_own(const Assignment& assignment) {
     Variant variant = begun(request_, assignment);
     search_variant(request_, variant);
     keep_best(request_, variant, result_);
+    if (names_none_ && waits_for_group(variant)) searched_.push_back(std::move(variant));
   }
 
   const SearchRequest& request_;
@@ -318,6 +332,11 @@ class StepSearch {
 
 StepSearchResult search_step(const SearchRequest& request, const StepShares& shares) {
   return StepSearch(request, shares).run();
+}
+
+StepSearchResult search_fitted(const SearchRequest& request, const StepShares& shares) {
+  SLIMPACK_CHECK(shares.fitted.has_value());
+  return StepSearch(request, shares).run_fitted();
 }
 
 StepSearchResult explore_step(const SearchRequest& request, const StepShares& shares) {

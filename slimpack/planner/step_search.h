@@ -55,6 +55,11 @@ struct StepSearchResult {
 /// has passed, the best so far is the solution.
 [[nodiscard]] StepSearchResult search_step(const SearchRequest& request, const StepShares& shares);
 
+/// Searches shares.fitted alone, then the fitted assignment in which slices and exchanges cost what
+/// they cost in the step found. Both may be cut in any way. REQUIRES: shares.fitted.
+[[nodiscard]] StepSearchResult search_fitted(const SearchRequest& request,
+                                             const StepShares& shares);
+
 /// Takes the first look of search_step. It finds favourites and the makespan without a cap besides
 /// solutions. They do not depend on the memory cap.
 [[nodiscard]] StepSearchResult explore_step(const SearchRequest& request, const StepShares& shares);

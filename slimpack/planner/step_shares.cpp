@@ -1,6 +1,8 @@
 #include "slimpack/planner/step_shares.h"
 
+#include <algorithm>
 #include <span>
+#include <utility>
 
 namespace slimpack {
 namespace {
@@ -9,6 +11,17 @@ namespace {
 constexpr double kLeastLevelled = 0.01;
 
 }  // namespace
+
+double highest_load(const Assignment& assignment) {
+  return *std::ranges::max_element(assignment.load);
+}
+
+double lightest_load(const StepShares& shares) {
+  double lightest = highest_load(shares.levelled);
+  for (const Assignment& assignment : shares.assignments)
+    lightest = std::min(lightest, highest_load(assignment));
+  return lightest;
+}
 
 std::vector<double> replica_speeds(const StepProblem& problem) {
   std::vector<double> out;
@@ -34,7 +47,9 @@ StepShares step_shares(const StepProblem& problem) {
   StepShares shares;
   shares.assignments = assignments(assigned, merges ? thresholds : thresholds.first(1));
   shares.levelled = shares.assignments.front();
-  if (merges) shares.levelled = levelled(assigned, std::move(shares.levelled), kLeastLevelled);
+  if (!merges) return shares;
+  shares.levelled = levelled(assigned, std::move(shares.levelled), kLeastLevelled);
+  shares.fitted = fitted(assigned, kNotablyLighter * lightest_load(shares));
   return shares;
 }
 

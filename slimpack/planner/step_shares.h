@@ -3,6 +3,7 @@
 
 #include <array>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "slimpack/planner/step_problem.h"
@@ -26,13 +27,26 @@ inline constexpr std::array kMergeAbove = {std::numeric_limits<double>::infinity
                                            0.03,
                                            0.0};
 
+/// An assignment is notably lighter than another if its highest load is below this share of the
+/// other's.
+inline constexpr double kNotablyLighter = 0.99;
+
 /// They depend on the costs little enough that all recomputations take those of the quickest.
 struct StepShares {
   std::vector<Assignment> assignments;  ///< unmerged, then of each threshold that differs
   Assignment levelled;                  ///< as the first where merging does not level the loads
+  /// The fitted one, where its highest load is notably lower than those of all others: where it is
+  /// only a little lower, more groups cost more than that.
+  std::optional<Assignment> fitted;
 };
 
-/// Cost: as `assignments`.
+/// The highest load of a replica, in nanoseconds.
+[[nodiscard]] double highest_load(const Assignment& assignment);
+
+/// The least highest load of all but the fitted assignment.
+[[nodiscard]] double lightest_load(const StepShares& shares);
+
+/// Cost: as `assignments` and `fitted`.
 [[nodiscard]] StepShares step_shares(const StepProblem& problem);
 
 /// The speed of each replica.

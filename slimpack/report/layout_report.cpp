@@ -227,8 +227,8 @@ std::string notes_text(const LayoutReport& report, std::vector<std::string> sett
     text += fmt::format(" {}% of a rank's memory is kept free for it, beside the headroom.",
                         best.reserved_percent);
   if (best.grid.zero > 1)
-    text +=
-        fmt::format(" zero {} is for other systems: this version trains with 1.", best.grid.zero);
+    text += fmt::format(" PackFlow trains with zero 1, slimpack.torch with 1 and 3{}.",
+                        best.grid.zero == 3 ? "" : ": zero 2 is for other systems");
   for (const std::vector<std::string>& more : {report.settings, layout_settings(best)})
     settings.insert(settings.end(), more.begin(), more.end());
   return text + fmt::format(" The best: --set {}", fmt::join(settings, " --set "));

@@ -11,9 +11,13 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/solver/balance.h"
+#include "slimpack/solver/share_fit.h"
 
 namespace slimpack {
 namespace {
+
+/// Sequences below this share of the least load are balanced around the others.
+constexpr double kShortSequence = 1.0 / 8;
 
 Slice whole(const SequenceLengths& lengths, SequenceId q) {
   return {q, Tokens(0), lengths[q.index()]};
@@ -158,21 +162,66 @@ class Assigning {
       for (std::size_t r = first; r < first + count; ++r) assignment.load[r] += share / speed_[r];
       queue->push(first);
     }
+    const std::size_t count = merged.size();
     assignment.merged = std::move(merged);
-    balance_rest(exact, assignment);
+    balance_rest(count, exact, assignment);
+    return assignment;
+  }
+
+  [[nodiscard]] std::optional<Assignment> fitted(double below) const {
+    if (least_ >= below) return std::nullopt;
+    Assignment assignment;
+    assignment.own.resize(speed_.size());
+    assignment.load.assign(speed_.size(), 0);
+    const ShareProblem problem = share_problem();
+    const std::size_t count = problem.load.front().size();
+    if (count > 0) place(share_fit(problem), assignment);
+    balance_rest(count, std::nullopt, assignment);
+    if (*std::ranges::max_element(assignment.load) >= below) return std::nullopt;
     return assignment;
   }
 
  private:
-  /// The sequences after those that are merged, around these.
-  void balance_rest(const std::optional<milp::SolveLimits>& exact, Assignment& assignment) const {
-    const auto merged = static_cast<std::ptrdiff_t>(assignment.merged.size());
-    const std::span<const SequenceId> rest(order_.begin() + merged, order_.end());
-    BalanceProblem problem{{work_.begin() + merged, work_.end()}, {}};
+  /// The sequences that are no short ones as items, the longest first.
+  [[nodiscard]] ShareProblem share_problem() const {
+    const double fastest = *std::ranges::max_element(speed_);
+    ShareProblem problem{{}, {}, {speed_.begin(), speed_.end()}};
+    problem.load.resize(groups_.size());
+    std::size_t i = 0;
+    for (; i < order_.size() && work_[i] > kShortSequence * least_ * fastest; ++i)
+      for (std::size_t k = 0; k < groups_.size(); ++k)
+        problem.load[k].push_back(groups_[k](whole(lengths_, order_[i])));
+    problem.step = problem.load;
+    for (auto& steps : problem.step)
+      for (double& step : steps) step /= fastest;
+    problem.more =
+        std::accumulate(work_.begin() + static_cast<std::ptrdiff_t>(i), work_.end(), 0.0);
+    return problem;
+  }
+
+  void place(const ShareFit& fit, Assignment& assignment) const {
+    assignment.load = fit.load;
+    for (std::size_t i = 0; i < fit.place.size(); ++i) {
+      const auto [k, first] = fit.place[i];
+      if (k == 0)
+        assignment.own[first].push_back(order_[i]);
+      else
+        assignment.merged.push_back(
+            {order_[i], ReplicaId(first), static_cast<std::int32_t>(std::int64_t{1} << k)});
+    }
+    sort_merged(lengths_, assignment.merged);
+  }
+
+  /// All but the `placed` longest sequences, around these.
+  void balance_rest(std::size_t placed, const std::optional<milp::SolveLimits>& exact,
+                    Assignment& assignment) const {
+    const auto begin = static_cast<std::ptrdiff_t>(placed);
+    const std::span<const SequenceId> rest(order_.begin() + begin, order_.end());
+    BalanceProblem problem{{work_.begin() + begin, work_.end()}, {}};
     for (std::size_t r = 0; r < speed_.size(); ++r)
       problem.replicas.push_back({speed_[r], assignment.load[r]});
     Balance result = balance(problem);
-    if (exact && merged == 0 && rest.size() * problem.replicas.size() <= kMaxExactBalance)
+    if (exact && placed == 0 && rest.size() * problem.replicas.size() <= kMaxExactBalance)
       result = balance_exact(problem, result, *exact);
     for (std::size_t i = 0; i < rest.size(); ++i)
       assignment.own[static_cast<std::size_t>(result.replica[i])].push_back(rest[i]);
@@ -189,6 +238,10 @@ class Assigning {
 };
 
 }  // namespace
+
+std::optional<Assignment> fitted(const AssignProblem& problem, double below) {
+  return Assigning(problem).fitted(below);
+}
 
 Assignment levelled(const AssignProblem& problem, Assignment assignment, double least) {
   for (std::size_t k = 1; k < problem.groups.size(); ++k) {

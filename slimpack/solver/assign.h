@@ -59,6 +59,12 @@ struct AssignProblem {
 [[nodiscard]] std::vector<Assignment> assignments(const AssignProblem& problem,
                                                   std::span<const double> merge_above);
 
+/// The assignment in which share_fit.h puts the long sequences on groups; the others are balanced
+/// around them. nullopt unless all its loads are below `below`. REQUIRES: as assign.
+/// Cost: as share_fit of the sequences that are not short, and as balance; sorting alone where the
+/// least load shows that there is none.
+[[nodiscard]] std::optional<Assignment> fitted(const AssignProblem& problem, double below);
+
 /// Few long sequences cannot be balanced whole. Group by group, smallest groups first, this merges
 /// the sequence of the heaviest replica that leaves the group lightest, as long as the merge takes
 /// at least the share `least` of that replica's load off the highest load. Cost: O(sequences ·

@@ -241,7 +241,7 @@ PlannableModel planned_text_of(const json& config, const JsonFields& fields) {
 }  // namespace
 
 Decoder decoder_from_json(std::string_view text, std::string_view origin) {
-  const json config = parse_json(text, origin);
+  const json config = parse_python_json(text, origin);
   const JsonFields fields(config, std::string(origin));
   const FamilyFacts& facts = read_family(fields, config);
   refuse(unsupported_features(config, fields.origin(), facts.family), fields.origin());
@@ -249,7 +249,7 @@ Decoder decoder_from_json(std::string_view text, std::string_view origin) {
 }
 
 PlannableModel plannable_model_from_json(std::string_view text, std::string_view origin) {
-  const json config = parse_json(text, origin);
+  const json config = parse_python_json(text, origin);
   const JsonFields fields(config, std::string(origin));
   const std::string type = fields.text("model_type");
   const auto facts_of_type = std::ranges::find(family_facts(), type, &FamilyFacts::model_type);

@@ -125,7 +125,7 @@ std::string decoder_to_json(const Decoder& decoder, std::string_view dtype) {
 std::string model_config_to_json(const Decoder& decoder, std::string_view dtype,
                                  std::string_view source) {
   ordered_json out = shape_json(decoder, dtype);
-  const nlohmann::json theirs = parse_json(source, "config.json");
+  const nlohmann::json theirs = parse_python_json(source, "config.json");
   static_cast<void>(JsonFields(theirs, "config.json"));  // throws unless it is an object
   for (const auto& [key, value] : theirs.items()) {
     const bool token_id = key == "bos_token_id" || key == "eos_token_id";

@@ -34,6 +34,22 @@ TEST(ParseJson, counts_no_brackets_in_texts) {
   EXPECT_EQ(parse_json(text, "f").at(0).get<std::string>().size(), 2 + 2 + 200 + 1U);
 }
 
+TEST(ParsePythonJson, keeps_floats_that_json_has_no_words_for_as_transformers_writes_them) {
+  const json object = parse_python_json(
+      R"({"a": [0.0, Infinity], "b": -Infinity, "c": NaN, "say \"NaN": "\\", "d": "-Infinity"})",
+      "f");
+  const auto tagged = [](const char* word) { return json{{"__float__", word}}; };
+  EXPECT_EQ(object, (json{{"a", json::array({0.0, tagged("Infinity")})},
+                          {"b", tagged("-Infinity")},
+                          {"c", tagged("NaN")},
+                          {"say \"NaN", "\\"},
+                          {"d", "-Infinity"}}));
+  // Whoever asks for one of them as a number learns that it is none.
+  expect_invalid_input([&] { (void)JsonFields(object, "f").number("c"); }, {"f", "c", "number"});
+  for (const char* text : {R"({"a": Infinit})", R"({"a": NaNs})", R"({"a": -})"})
+    expect_invalid_input([&] { (void)parse_python_json(text, "f"); }, {"f: not valid JSON"});
+}
+
 TEST(JsonFields, must_be_an_object) {
   const json array = json::array({1});
   expect_invalid_input([&] { JsonFields(array, "plan.json"); },

@@ -66,14 +66,27 @@ Shares shares_of(const Balance& balance, const BalanceProblem& problem) {
   return shares;
 }
 
+using Assign = std::function<Assignment(const AssignProblem&)>;
+
+/// Merges nothing.
+Assign whole(std::optional<milp::SolveLimits> exact) {
+  return [exact](const AssignProblem& problem) {
+    return assign(problem, std::numeric_limits<double>::infinity(), exact);
+  };
+}
+
+Assignment best_fit(const AssignProblem& problem) {
+  return *fitted(problem, std::numeric_limits<double>::infinity());
+}
+
 /// Items as sequences of so many tokens of a nanosecond each.
-Shares assigned(const BalanceProblem& problem, std::optional<milp::SolveLimits> exact) {
+Shares assigned(const BalanceProblem& problem, const Assign& assign) {
   SequenceLengths lengths;
   for (const double work : problem.work) lengths.emplace_back(static_cast<std::int64_t>(work));
   std::vector<double> speed;
   for (const BalanceReplica& replica : problem.replicas) speed.push_back(replica.speed);
-  const Assignment assignment = assign({lengths, speed, std::vector<PackCost>{{.per_token = 1}}},
-                                       std::numeric_limits<double>::infinity(), exact);
+  const std::vector<PackCost> groups{{.per_token = 1}};
+  const Assignment assignment = assign({lengths, speed, groups});
   RC_ASSERT(assignment.merged.empty());
   RC_ASSERT(assignment.own.size() == problem.replicas.size());
   Shares shares{std::vector<std::size_t>(lengths.size(), problem.replicas.size()), assignment.load};
@@ -99,8 +112,9 @@ std::vector<Sharer> sharers() {
        .share = [](const P& p) { return shares_of(balance(p), p); },
        .carries = true},
       {"exact balance", exactly_balanced, true, true},
-      {"assign", [](const P& p) { return assigned(p, std::nullopt); }},
-      {"exact assign", [](const P& p) { return assigned(p, milp::SolveLimits{}); }, true},
+      {"assign", [](const P& p) { return assigned(p, whole(std::nullopt)); }},
+      {"exact assign", [](const P& p) { return assigned(p, whole(milp::SolveLimits{})); }, true},
+      {"fitted", [](const P& p) { return assigned(p, best_fit); }},
   };
 }
 

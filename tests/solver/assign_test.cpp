@@ -78,8 +78,9 @@ double random_threshold(Rng& rng) {
   return choices[rng.below(5)];
 }
 
-/// With any threshold, levelled or not.
+/// Fitted, or with any threshold, levelled or not.
 Assignment random_assignment(Rng& rng, const Case& c) {
+  if (rng.below(4) == 0) return *fitted({c.lengths, c.speed, c.groups}, kNever);
   Assignment assignment = c.assigned(random_threshold(rng));
   return rng.below(2) == 0 ? assignment : c.levelled(std::move(assignment), 0.01);
 }
@@ -258,6 +259,31 @@ TEST(Assign, GivesFasterReplicasMore) {
   const Assignment assignment = c.assigned(kNever);
   EXPECT_EQ(assignment.own[0].size(), 1U);
   EXPECT_EQ(assignment.load, (std::vector<double>{4, 4}));
+}
+
+TEST(Fitted, SharesEqualSequencesOutToGroupsOfSeveralSizes) {
+  // 20 of 100 on 16 replicas; in groups of 2, 4, 8 and 16 each replica takes 52, 30, 20 and 15.
+  // One size for all: two on a replica are 200, three on a pair 156, five on four 150, ten on eight
+  // 200, all on all 300. 16 alone and a further one on each four are 130.
+  Case c;
+  c.lengths.assign(20, Tokens(100));
+  c.speed.assign(16, 1.0);
+  for (const double load : {100.0, 52.0, 30.0, 20.0, 15.0})
+    c.groups.push_back({.per_token = load / 100});
+  const Assignment assignment = *fitted({c.lengths, c.speed, c.groups}, kNever);
+  EXPECT_EQ(fitted({c.lengths, c.speed, c.groups}, 130.1), assignment);
+  EXPECT_EQ(fitted({c.lengths, c.speed, c.groups}, 129.9), std::nullopt);
+  for (const double load : assignment.load) EXPECT_NEAR(load, 130, 1e-9);
+  EXPECT_EQ(assignment.merged.size(), 4U);
+  for (const double above : {kNever, 0.9, 0.5, 0.3, 0.2, 0.0})
+    EXPECT_GE(std::ranges::max(c.assigned(above).load), 150 - 1e-9);
+}
+
+TEST(Fitted, MergesNothingWhereWholeSequencesFillTheReplicas) {
+  Case c{lengths_of({5, 5, 4, 3, 3}), {1, 1}, groups_of(2, 0.1)};
+  const Assignment assignment = *fitted({c.lengths, c.speed, c.groups}, kNever);
+  EXPECT_TRUE(assignment.merged.empty());
+  EXPECT_EQ(assignment.load, (std::vector<double>{10, 10}));
 }
 
 }  // namespace

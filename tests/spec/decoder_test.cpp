@@ -75,6 +75,15 @@ TEST(Decoder, MissingFieldsTakeTheFamilysDefaults) {
   EXPECT_FALSE(qwen2.kinds[0].output_bias);
 }
 
+TEST(Decoder, ReadsAConfigurationWithPythonsInfinityAndWritesItAsTransformersDoes) {
+  std::string text = small_config("llama").dump();
+  text.insert(1, R"("time_step_limit": [0.0, Infinity], )");
+  const Decoder shape = decoder_from_json(text, "config.json");
+  EXPECT_EQ(shape, shape_of(small_config("llama")));
+  const json written = json::parse(model_config_to_json(shape, "float32", text));
+  EXPECT_EQ(written.at("time_step_limit").at(1), (json{{"__float__", "Infinity"}}));
+}
+
 TEST(Decoder, MissingKeyValueHeadsDependOnTheFamily) {
   const auto kv_heads = [](const char* family, std::int64_t heads) {
     json config = small_config(family);
