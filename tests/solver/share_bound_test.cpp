@@ -35,12 +35,29 @@ class BruteForce {
     for (std::size_t k = 0; k < problem_.load.size(); ++k)
       for (std::size_t first = 0; first + (std::size_t{1} << k) <= load_.size();
            first += std::size_t{1} << k) {
-        const std::vector<double> before = load_;
-        for (std::size_t r = first; r < first + (std::size_t{1} << k); ++r)
-          load_[r] += problem_.load[k][item];
-        place(item + 1, std::max(step, problem_.step[k][item]));
-        load_ = before;
+        for (const auto& [load, below] : ways(k, item)) {
+          const std::vector<double> before = load_;
+          for (std::size_t r = first; r < first + (std::size_t{1} << k); ++r) load_[r] += load;
+          place(item + 1, std::max({step, problem_.step[k][item], below}));
+          load_ = before;
+        }
       }
+  }
+
+  struct Way {
+    double load;
+    double step;  ///< at least
+  };
+
+  /// An item may spend what one of its entries says: then no entry that says more binds.
+  [[nodiscard]] std::vector<Way> ways(std::size_t k, std::size_t item) const {
+    std::vector<Way> out{{problem_.load[k][item], 0}};
+    if (problem_.cut.empty()) return out;
+    for (const CutLoad& cut : problem_.cut[k][item]) {
+      out.back().step = cut.below;
+      out.push_back({cut.load, 0});
+    }
+    return out;
   }
 
   const ShareProblem& problem_;
@@ -48,13 +65,30 @@ class BruteForce {
   double least_ = std::numeric_limits<double>::infinity();
 };
 
+/// Up to three entries an item: the more slices, the more load and the shorter the step.
+std::vector<std::vector<CutLoad>> random_cuts(Rng& rng, const std::vector<double>& loads,
+                                              double around) {
+  std::vector<std::vector<CutLoad>> out;
+  for (double load : loads) {
+    double below = around + load * (1 + 4 * rng.uniform());
+    auto& cuts = out.emplace_back();
+    for (std::uint64_t count = rng.below(4); count > 0; --count) {
+      load *= 1 + rng.uniform();
+      cuts.push_back({below, load});
+      below *= rng.uniform();
+    }
+  }
+  return out;
+}
+
 ShareProblem random_problem(Rng& rng) {
   ShareProblem problem;
   problem.around = rng.below(2) == 0 ? 0 : rng.uniform();
   problem.speed.assign(1 + rng.below(4), 1.0);
   if (rng.below(3) == 0)
     for (double& speed : problem.speed) speed = 0.5 + rng.uniform();
-  const std::size_t items = 1 + rng.below(5);
+  const bool cuts = rng.below(2) == 0;
+  const std::size_t items = 1 + rng.below(cuts ? 3 : 5);
   const double fastest = std::ranges::max(problem.speed);
   std::vector<double> load;
   // Some loads are equal, or fill a replica to the rounding.
@@ -70,6 +104,7 @@ ShareProblem random_problem(Rng& rng) {
       if (k > 0) loads.back() = std::max(loads.back(), problem.load[k - 1][i] / 2);
       steps.push_back(problem.around + loads.back() / fastest * (1 + rng.uniform()));
     }
+    if (cuts) problem.cut.push_back(random_cuts(rng, loads, problem.around));
   }
   return problem;
 }
@@ -111,6 +146,21 @@ TEST(ShareBound, CountsWhatMergingCosts) {
   for (int i = 0; i < 40; ++i)
     for (std::size_t k = 0; k < 3; ++k) load[k].push_back(k == 0 ? 4 : 10);
   expect_bound(problem_of(load, 4), 90);
+}
+
+TEST(ShareBound, CountsTheSlicesThatAShortStepTakes) {
+  // Two replicas: 60 and 20. The step is 60, where the 60 takes 10 more in steps below 65, and 30
+  // more in steps below 62: 65 is what it gets with a load of 60, 70 with one of 70.
+  ShareProblem problem = problem_of({{60, 20}}, 2);
+  problem.cut = {{{{65, 70}, {62, 90}}, {}}};
+  expect_bound(problem, 65);
+  // With 30 and 70 besides, 180 are 90 for each of the two, and nothing is cut.
+  problem = problem_of({{60, 20, 30, 70}}, 2);
+  problem.cut = {{{{65, 70}}, {}, {}, {}}};
+  expect_bound(problem, 90);
+  // If the 60 takes 10 more below 92: 190 are 95 for each, and a step of 92 is shorter.
+  problem.cut = {{{{92, 70}}, {}, {}, {}}};
+  expect_bound(problem, 92);
 }
 
 TEST(ShareBound, LetsTwoItemsOfMoreThanHalfAReplicaNotShareOne) {
