@@ -165,15 +165,43 @@ double BoundTimes::around(std::int32_t rank, Pass backward) const {
 }
 
 /// n slices take work + n · overhead, and the largest of them work / n + overhead again at each of
-/// the hand-overs. That is least, for a real n of 1 or more, where both terms with n are equal.
-double BoundTimes::through(Tokens length, Pass pass, std::size_t k) const {
+/// the hand-overs. That is least, for a real n of 1 or more, where both terms with n are equal; it
+/// falls up to there.
+double BoundTimes::through(Tokens length, Pass pass, std::size_t k, double most_slices) const {
   const PackCost& cost = cheapest_[static_cast<std::size_t>(pass)][k];
   const double overhead = cost.per_pack + cost.per_slice;
   const double work = cost(Slice{SequenceId(), Tokens(0), length}) - cost.per_slice;
   const double hops = this->hops();
-  const double slices = std::max(
+  const double best = std::max(
       1.0, overhead > 0 ? std::sqrt(hops * work / overhead) : static_cast<double>(length.count()));
+  const double slices = std::min(best, most_slices);
   return work + slices * overhead + hops * (work / slices + overhead + transfer(Tokens(0), k));
+}
+
+SliceLoads BoundTimes::slice_loads(std::int32_t rank, Pass backward, std::size_t k,
+                                   bool packs) const {
+  const auto load = [&](Pass pass) {
+    const PackCost cost = fastest_[static_cast<std::size_t>(rank)] * cost_on(rank, pass, k);
+    return cost.per_slice + (packs ? cost.per_pack : 0);
+  };
+  return {load(Pass::kForward), load(backward)};
+}
+
+/// The forward slices may add any part of the load, the backward slices the rest. Between two parts
+/// that are tried, either pass has no more slices than at the one that gives it more.
+double BoundTimes::chain_within(Tokens length, std::size_t k, const SliceLoads& slices,
+                                double load) const {
+  constexpr int kParts = 16;
+  const auto pass_within = [&](Pass pass, double each, double part) {
+    const double most = each > 0 ? 1 + part * load / each : static_cast<double>(length.count());
+    return through(length, pass, k, most);
+  };
+  double least = std::numeric_limits<double>::infinity();
+  for (int part = 0; part < kParts; ++part)
+    least = std::min(least, pass_within(Pass::kForward, slices.forward, (part + 1.0) / kParts) +
+                                pass_within(Pass::kInputGradient, slices.backward,
+                                            1 - static_cast<double>(part) / kParts));
+  return least;
 }
 
 double BoundTimes::chain(Tokens length, std::size_t k) const {
@@ -191,8 +219,9 @@ double BoundTimes::chain(Tokens length, std::size_t k) const {
             alone(cost(s - 1, Pass::kInputGradient, k), head) + transfer(tail.length(), k) +
             transfer(head.length(), k);
   }
-  return std::max(time,
-                  through(length, Pass::kForward, k) + through(length, Pass::kInputGradient, k));
+  const auto any = static_cast<double>(length.count());
+  return std::max(time, through(length, Pass::kForward, k, any) +
+                            through(length, Pass::kInputGradient, k, any));
 }
 
 }  // namespace slimpack

@@ -12,6 +12,12 @@
 
 namespace slimpack {
 
+/// Nanoseconds that a further slice of a sequence adds to a rank's load.
+struct SliceLoads {
+  double forward = 0;
+  double backward = 0;
+};
+
 /// Nanoseconds before rounding. Passes are forward, backward and the input gradients of backward:
 /// the part that a stage runs before its output can be sent, which is less than backward where
 /// weight gradients can wait and the output goes anywhere. Groups of 2^k replicas are named by k.
@@ -44,6 +50,14 @@ class BoundTimes {
   ///  - in either pass n slices take n overheads and the work of the whole on the stages' cheapest,
   ///    and the largest of them, an n-th of the work at least, repeats at every hand-over.
   [[nodiscard]] double chain(Tokens length, std::size_t k) const;
+  /// The least that every slice of a sequence but one adds to the load of the rank on each of 2^k
+  /// replicas, at speed 1. With `packs` the MicroPack of each slice counts, too.
+  [[nodiscard]] SliceLoads slice_loads(std::int32_t rank, Pass backward, std::size_t k,
+                                       bool packs) const;
+  /// The second bound of chain(), for a sequence whose further slices add no more than `load`
+  /// together, each as `slices` says.
+  [[nodiscard]] double chain_within(Tokens length, std::size_t k, const SliceLoads& slices,
+                                    double load) const;
   /// The time that no action goes below.
   [[nodiscard]] double shortest_action() const;
 
@@ -57,7 +71,7 @@ class BoundTimes {
   [[nodiscard]] PackCost vocabulary(Pass backward, std::size_t k) const;
   [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const;
   [[nodiscard]] double transfer(Tokens tokens, std::size_t k) const;
-  [[nodiscard]] double through(Tokens length, Pass pass, std::size_t k) const;
+  [[nodiscard]] double through(Tokens length, Pass pass, std::size_t k, double most_slices) const;
 
   const StageTable& table_;
   CutLimits limits_;

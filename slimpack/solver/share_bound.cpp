@@ -103,10 +103,22 @@ class Shares {
   [[nodiscard]] double least(std::size_t item, double step, Of of) const {
     double best = kNoBound;
     double replicas = 1;
-    for (std::size_t k = 0; k < problem_.load.size(); ++k, replicas *= 2)
-      if (problem_.step[k][item] <= step)
-        best = std::min(best, replicas * of(problem_.load[k][item]));
+    for (std::size_t k = 0; k < problem_.load.size(); ++k, replicas *= 2) {
+      if (problem_.step[k][item] > step) continue;
+      const double load = load_within(k, item, step);
+      if (load > fastest_ * (step - problem_.around) * (1 + kRounding)) continue;
+      best = std::min(best, replicas * of(load));
+    }
     return best;
+  }
+
+  /// The time that each replica of the group spends on the item in such a step.
+  [[nodiscard]] double load_within(std::size_t k, std::size_t item, double step) const {
+    double load = problem_.load[k][item];
+    if (problem_.cut.empty()) return load;
+    for (const CutLoad& cut : problem_.cut[k][item])
+      if (step < cut.below * (1 - kRounding)) load = std::max(load, cut.load);
+    return load;
   }
 
   /// The least that the items fill of the bins, by this measure.

@@ -9,6 +9,12 @@ namespace slimpack {
 /// Items below this share of a replica's time count with their work alone.
 inline constexpr double kLeastShare = 1.0 / 16;
 
+/// In a step that is shorter than `below` an item's load is at least so much.
+struct CutLoad {
+  double below = 0;
+  double load = 0;
+};
+
 /// Entry k of a list is about a group of 2^k replicas. A larger group spends no less on an item,
 /// all replicas together.
 struct ShareProblem {
@@ -20,6 +26,9 @@ struct ShareProblem {
   std::vector<double> speed;
   double around = 0;  ///< what every replica that runs items has beside them
   double more = 0;    ///< what all replicas together spend beside that, at speed 1
+  /// [k][item], or empty: short steps take an item in many slices. An entry with a smaller `below`
+  /// has a larger load.
+  std::vector<std::vector<std::vector<CutLoad>>> cut = {};
 };
 
 /// No assignment of the items to groups gives a shorter step, or `known` if that is longer. In a

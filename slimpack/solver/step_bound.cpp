@@ -19,6 +19,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Backward as a whole, and until its output can be sent.
 constexpr Pass kBackwards[] = {Pass::kBackward, Pass::kInputGradient};
 
+/// Further slices of a sequence, both passes together, that the share bound tells apart.
+constexpr double kMostCounted = 256;
+constexpr double kNextCounted = 1.25;
+
 double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
@@ -118,6 +122,7 @@ class Bound {
     ShareProblem problem{{}, {}, times_.speed_on(rank), times_.around(rank, backward)};
     problem.load.resize(times_.groups());
     problem.step.resize(times_.groups());
+    problem.cut.resize(times_.groups());
     const double fastest = std::ranges::max(problem.speed);
     const auto whole = [](Tokens length) { return Slice{SequenceId(), Tokens(0), length}; };
     const auto load = [&](Tokens length, std::size_t k) {
@@ -136,10 +141,29 @@ class Bound {
       for (std::size_t k = 0; k < times_.groups(); ++k) {
         problem.load[k].push_back(load(*length, k));
         problem.step[k].push_back(step(*length, k));
+        const bool longest = length == longest_first_.begin();
+        const SliceLoads slices = times_.slice_loads(rank, backward, k, longest);
+        problem.cut[k].push_back(cut_loads(*length, k, slices, load(*length, k), known));
       }
     }
     for (; length != longest_first_.end(); ++length) problem.more += load(*length, 0);
     return problem;
+  }
+
+  /// Short steps take a sequence through the pipeline in many slices, each of which adds to the
+  /// load. MicroPacks may have slices of several sequences, but only one of the longest each.
+  [[nodiscard]] std::vector<CutLoad> cut_loads(Tokens length, std::size_t k,
+                                               const SliceLoads& slices, double load,
+                                               double known) const {
+    std::vector<CutLoad> out;
+    const double pair = slices.forward + slices.backward;
+    if (pair <= 0 || times_.hops() == 0) return out;
+    for (double count = 0.5; count < kMostCounted; count *= kNextCounted) {
+      const double below = times_.chain_within(length, k, slices, count * pair);
+      if (below <= known) break;
+      out.push_back({below, load + count * pair});
+    }
+    return out;
   }
 
   /// The longest sequence takes the least memory and the most time on a large group. The group that

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -34,12 +35,29 @@ class EveryShare {
     for (std::size_t k = 0; k < problem_.load.size(); ++k)
       for (std::size_t first = 0; first + (std::size_t{1} << k) <= load_.size();
            first += std::size_t{1} << k) {
-        const std::vector<double> before = load_;
-        for (std::size_t r = first; r < first + (std::size_t{1} << k); ++r)
-          load_[r] += problem_.load[k][item];
-        place(item + 1, std::max(step, problem_.step[k][item]));
-        load_ = before;
+        for (const auto& [load, below] : ways(k, item)) {
+          const std::vector<double> before = load_;
+          for (std::size_t r = first; r < first + (std::size_t{1} << k); ++r) load_[r] += load;
+          place(item + 1, std::max({step, problem_.step[k][item], below}));
+          load_ = before;
+        }
       }
+  }
+
+  struct Way {
+    double load;
+    double step;  ///< at least
+  };
+
+  /// An item may spend what one of its entries says: then no entry that says more binds.
+  [[nodiscard]] std::vector<Way> ways(std::size_t k, std::size_t item) const {
+    std::vector<Way> out{{problem_.load[k][item], 0}};
+    if (problem_.cut.empty()) return out;
+    for (const CutLoad& cut : problem_.cut[k][item]) {
+      out.back().step = cut.below;
+      out.push_back({cut.load, 0});
+    }
+    return out;
   }
 
   const ShareProblem& problem_;
@@ -51,13 +69,30 @@ inline double least_step_of_all(const ShareProblem& problem) {
   return EveryShare(problem).least_step();
 }
 
-inline ShareProblem random_shares(Rng& rng) {
+/// Up to three entries an item: the more slices, the more load and the shorter the step.
+inline std::vector<std::vector<CutLoad>> random_cuts(Rng& rng, const std::vector<double>& loads,
+                                                     double around) {
+  std::vector<std::vector<CutLoad>> out;
+  for (double load : loads) {
+    double below = around + load * (1 + 4 * rng.uniform());
+    auto& cuts = out.emplace_back();
+    for (std::uint64_t count = rng.below(4); count > 0; --count) {
+      load *= 1 + rng.uniform();
+      cuts.push_back({below, load});
+      below *= rng.uniform();
+    }
+  }
+  return out;
+}
+
+/// cut: short steps take items in more slices.
+inline ShareProblem random_shares(Rng& rng, bool cut = false) {
   ShareProblem problem;
   problem.around = rng.below(2) == 0 ? 0 : rng.uniform();
   problem.speed.assign(1 + rng.below(4), 1.0);
   if (rng.below(3) == 0)
     for (double& speed : problem.speed) speed = 0.5 + rng.uniform();
-  const std::size_t items = 1 + rng.below(5);
+  const std::size_t items = 1 + rng.below(cut ? 3 : 5);
   const double fastest = std::ranges::max(problem.speed);
   std::vector<double> load;
   // Some loads are equal, or fill a replica to the rounding.
@@ -73,6 +108,7 @@ inline ShareProblem random_shares(Rng& rng) {
       if (k > 0) loads.back() = std::max(loads.back(), problem.load[k - 1][i] / 2);
       steps.push_back(problem.around + loads.back() / fastest * (1 + rng.uniform()));
     }
+    if (cut) problem.cut.push_back(random_cuts(rng, loads, problem.around));
   }
   return problem;
 }

@@ -15,7 +15,7 @@ namespace {
 
 RC_GTEST_PROP(ShareBound, NoAssignmentIsBelowIt, (std::uint64_t seed)) {
   Rng rng(seed);
-  const ShareProblem problem = random_shares(rng);
+  const ShareProblem problem = random_shares(rng, rng.below(2) == 0);
   const double best = least_step_of_all(problem);
   const double bound = share_bound(problem, rng.below(2) == 0 ? 0 : best * rng.uniform());
   RC_ASSERT(bound <= best * (1 + 1e-9));
@@ -43,6 +43,21 @@ TEST(ShareBound, CountsWhatMergingCosts) {
   for (int i = 0; i < 40; ++i)
     for (std::size_t k = 0; k < 3; ++k) load[k].push_back(k == 0 ? 4 : 10);
   expect_bound(shares_of(load, 4), 90);
+}
+
+TEST(ShareBound, CountsTheSlicesThatAShortStepTakes) {
+  // Two replicas: 60 and 20. The step is 60, where the 60 takes 10 more in steps below 65, and 30
+  // more in steps below 62: 65 is what it gets with a load of 60, 70 with one of 70.
+  ShareProblem problem = shares_of({{60, 20}}, 2);
+  problem.cut = {{{{65, 70}, {62, 90}}, {}}};
+  expect_bound(problem, 65);
+  // With 30 and 70 besides, 180 are 90 for each of the two, and nothing is cut.
+  problem = shares_of({{60, 20, 30, 70}}, 2);
+  problem.cut = {{{{65, 70}}, {}, {}, {}}};
+  expect_bound(problem, 90);
+  // If the 60 takes 10 more below 92: 190 are 95 for each, and a step of 92 is shorter.
+  problem.cut = {{{{92, 70}}, {}, {}, {}}};
+  expect_bound(problem, 92);
 }
 
 TEST(ShareBound, LetsTwoItemsOfMoreThanHalfAReplicaNotShareOne) {
