@@ -20,14 +20,10 @@ struct Part {
   void (*run)(const BenchOptions& options, Report& report);
 };
 
-constexpr Part kParts[] = {{"a", run_setting_a},
-                           {"b", run_setting_b},
-                           {"gap", run_gap},
-                           {"planning", run_planning},
-                           {"baselines_tuned", run_baselines_tuned},
-                           {"layouts", run_layouts},
-                           {"groups", run_groups},
-                           {"shares", run_shares}};
+constexpr Part kParts[] = {
+    {"a", run_setting_a},       {"b", run_setting_b},   {"gap", run_gap},
+    {"planning", run_planning}, {"split", run_split},   {"baselines_tuned", run_baselines_tuned},
+    {"layouts", run_layouts},   {"groups", run_groups}, {"shares", run_shares}};
 
 struct Arguments {
   std::vector<std::string> parts;
@@ -74,6 +70,10 @@ int main(int argc, char** argv) {
   app.add_option("--effort", arguments.options.effort, "Rounds of our planner's local search")
       ->check(CLI::Range(1, 8))
       ->capture_default_str();
+  app.add_option("--long-effort", arguments.options.long_effort,
+                 "Rounds of the long search that part split compares with")
+      ->check(CLI::Range(2, 8))
+      ->capture_default_str();
   std::vector<std::string> recomputations{"uniform", "auto"};
   for (const slimpack::Recompute one : slimpack::all_recomputations())
     recomputations.emplace_back(to_string(one));
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   app.add_option("--lengths", arguments.options.lengths, "Real lengths, one a line")
       ->capture_default_str();
   app.add_option("--cases", arguments.options.cases,
-                 "Parts planning and groups take those with this in their names alone");
+                 "Parts planning, split and groups take those with this in their names alone");
   app.add_option("--json", arguments.json, "Write all figures here");
   return slimpack::run_benchmark(app, argc, argv, [&] { bench::run(arguments); });
 }

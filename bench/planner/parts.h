@@ -19,8 +19,9 @@ inline constexpr int kSeeds = 10;
 struct BenchOptions {
   int repetitions = 5;            ///< of timed planning and simulation; medians are reported
   std::int32_t effort = 1;        ///< of our planner (Choices)
+  std::int32_t long_effort = 3;   ///< of the long search of part split
   std::filesystem::path lengths;  ///< real lengths for setting A and part planning
-  std::string cases;              ///< parts planning and groups take those with this in their names
+  std::string cases;  ///< parts planning, split and groups take those with this in their names
   /// The recomputation that plans of part gap may choose: a policy for all layers, "uniform" = any
   /// one policy for all layers, "auto" = any policy by layer.
   std::string recompute = "elementwise";
@@ -36,6 +37,8 @@ void run_setting_a(const BenchOptions& options, Report& report);
 void run_setting_b(const BenchOptions& options, Report& report);
 /// Planning time beside the step that is planned, on clusters and for large steps; all options on.
 void run_planning(const BenchOptions& options, Report& report);
+/// The gap of cluster cases in two parts, the plan's and the bound's, by a long search for each.
+void run_split(const BenchOptions& options, Report& report);
 /// How far plans of all kinds of jobs are from the lower bound, and whether all are correct.
 void run_gap(const BenchOptions& options, Report& report);
 /// Models on 256 H100 as tp 8 × pp 4 × dp 8, against every baseline, tuned. JSON list

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/planner/cluster_cases.h"
 #include "bench/planner/jobs.h"
 #include "bench/planner/lengths.h"
 #include "bench/planner/parts.h"
@@ -17,8 +18,6 @@
 
 namespace slimpack::bench {
 namespace {
-
-constexpr std::array kModels = {"llama-3-8b", "llama-3-70b"};
 
 /// A step of many log-normal documents of at most 65,536 tokens, and the seconds allowed for it.
 struct LargeStep {
@@ -32,37 +31,6 @@ constexpr std::array kLargeSteps = {
     LargeStep{100'000, {1, 4, 64}, 2}, LargeStep{100'000, {1, 4, 1250}, 5}};
 constexpr Tokens kLargeContext{65'536};
 
-/// The lengths of a step, with a name for tables.
-struct LengthList {
-  std::string name;
-  SequenceLengths lengths;
-};
-
-constexpr std::size_t kClusterSequences = 512;
-constexpr Tokens kClusterContext{262'144};
-
-/// Four lists of kClusterSequences lengths, truncated at kClusterContext: the first real ones of
-/// `file`; ln(length) ~ N(6.5, 1.3²) with three of 100,000 to 250,000 tokens; ln(length) ~
-/// N(7, 1.6²); Pareto as in lengths.h. Throws InvalidInput as real_lengths.
-std::vector<LengthList> cluster_lists(const std::filesystem::path& file) {
-  SequenceLengths with_long = log_normal_lengths(1, kClusterSequences - 3, kClusterContext,
-                                                 {.mean_of_log = 6.5, .deviation_of_log = 1.3});
-  with_long.insert(with_long.end(), {Tokens(100'000), Tokens(170'000), Tokens(250'000)});
-  return {{"real", real_lengths(file, kClusterSequences, kClusterContext)},
-          {"three-long", std::move(with_long)},
-          {"log-normal", log_normal_lengths(1, kClusterSequences, kClusterContext,
-                                            {.mean_of_log = 7.0, .deviation_of_log = 1.6})},
-          {"pareto", pareto_lengths(1, kClusterSequences, kClusterContext)}};
-}
-
-/// Every layout of 256 ranks with tp and pp of 1, 2, 4 or 8.
-std::vector<Grid> cluster_layouts() {
-  std::vector<Grid> layouts;
-  for (const std::int32_t tp : {1, 2, 4, 8})
-    for (const std::int32_t pp : {1, 2, 4, 8}) layouts.push_back({tp, pp, 256 / (tp * pp)});
-  return layouts;
-}
-
 double peak_gigabytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -75,7 +43,7 @@ class Planning {
       : options_(options),
         report_(report),
         lists_(cluster_lists(options.lengths)),
-        progress_("planning", static_cast<std::int64_t>(kModels.size() * lists_.size() *
+        progress_("planning", static_cast<std::int64_t>(kClusterModels.size() * lists_.size() *
                                                             cluster_layouts().size() +
                                                         kLargeSteps.size())),
         table_(
@@ -83,7 +51,7 @@ class Planning {
   }
 
   void run() {
-    for (const char* model : kModels)
+    for (const char* model : kClusterModels)
       for (const LengthList& list : lists_)
         for (const Grid& layout : cluster_layouts()) cluster(model, list, layout);
     for (const LargeStep& step : kLargeSteps) large(step);

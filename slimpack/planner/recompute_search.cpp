@@ -1,7 +1,9 @@
 #include "slimpack/planner/recompute_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <set>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "slimpack/cost/abilities.h"
 #include "slimpack/planner/best_order.h"
 #include "slimpack/planner/candidates.h"
+#include "slimpack/planner/recut.h"
 #include "slimpack/planner/replica_tasks.h"
 #include "slimpack/planner/step_search.h"
 
@@ -18,6 +21,13 @@ namespace {
 
 /// Memory hinders a step that is so many times as long as without a cap.
 constexpr double kHindered = 1.1;
+
+/// Recutting may take this share of the step that it shortens: planning should stay well below a
+/// tenth. An action takes so many nanoseconds to cost, to schedule and to simulate. A round of more
+/// effort takes several times as long as the one before.
+constexpr double kRecutShare = 0.03;
+constexpr double kActionNanos = 1300;
+constexpr double kRecutPower = 4;
 
 /// A replica's packs in the step's ids.
 PackPlan in_step_ids(PackPlan packs, const ReplicaShare& share) {
@@ -74,10 +84,10 @@ class RecomputeSearch {
     if (hindered())
       for (const RecomputeChoice& choice : choices_)
         if (!choice.mixed && !never_fits(choice)) (void)search(choice, Want::kOwnCuts);
-    if (!out_.step)
+    if (!out_.step && !found_)
       for (const RecomputeChoice& choice : choices_)
         if (!choice.mixed || !never_fits(choice)) (void)search(choice, Want::kNeed);
-    predict_step();
+    finish_found();
     if (basis_.shares.fitted && out_.step && !out_of_time(depth_)) search_fitted_shares();
     return std::move(out_);
   }
@@ -89,6 +99,45 @@ class RecomputeSearch {
     kNeed,     ///< a step, or what is needed
     kFitted,   ///< a step that is shared out as share_fit.h does
   };
+
+  /// A step that list scheduling has the last word on.
+  struct Found {
+    const RecomputeChoice* choice;
+    StepSolution solution;
+  };
+
+  void finish_found() {
+    for (std::optional<Found>* found : {&found_, &unmixed_}) {
+      if (*found) finish(*std::move(*found));
+      found->reset();
+    }
+  }
+
+  /// Keeps the found step with freed cuts, if it is shorter than what is known. With one replica
+  /// the cap only filters candidates, so that more memory never gives a longer step; freed cuts
+  /// would depend on it.
+  void finish(Found found) {
+    const StepProblem problem = problem_of(*found.choice);
+    const SearchOptions& kept = question_.choices.search;
+    const bool free = !kept.packs && !kept.taper && !kept.short_first && !problem.paired();
+    if (free && question_.job.replicas > 1)
+      recut(request_for(problem), recut_actions(found.solution.makespan), found.solution);
+    RatedPlan step = step_of(problem, std::move(found.solution));
+    if (orders_anew()) {
+      (void)keep_ordered(*found.choice, std::move(step));
+      return;
+    }
+    step.prediction = predict(step, question_.cost, {kChannelSlots, false});
+    if (!out_.step || step.prediction.makespan < out_.step->prediction.makespan)
+      out_.step = std::move(step);
+  }
+
+  /// Actions that recutting may schedule, as many as take kRecutShare of the step.
+  [[nodiscard]] std::int64_t recut_actions(Nanos makespan) const {
+    const double rounds = std::pow(depth_.effort, kRecutPower);
+    return std::llround(rounds * kRecutShare / kActionNanos *
+                        static_cast<double>(makespan.count()));
+  }
 
   [[nodiscard]] const StageTable& table_of(const RecomputeChoice& choice) const {
     return tables_[static_cast<std::size_t>(&choice - choices_.data())];
@@ -170,20 +219,13 @@ class RecomputeSearch {
 
   /// This comes last, so that it changes nothing about what the search looks at before. Searches
   /// compare the ends of last actions. Reductions of gradients come after these, so the predictions
-  /// decide: the step never gets longer.
+  /// decide (finish, keep_ordered): the step never gets longer.
   void search_fitted_shares() {
-    const RatedPlan before = *out_.step;
     searched_.clear();
     unlimited_ *= highest_load(*basis_.shares.fitted) / lightest_load(basis_.shares);
     if (!never_fits(choices_.front())) (void)search(choices_.front(), Want::kFitted);
     search_others(promising(), Want::kFitted);
-    predict_step();
-    if (out_.step->prediction.makespan >= before.prediction.makespan) out_.step = before;
-  }
-
-  void predict_step() {
-    if (out_.step && !orders_anew())
-      out_.step->prediction = predict(*out_.step, question_.cost, {kChannelSlots, false});
+    finish_found();
   }
 
   /// Result: the makespan, if it is below the best so far.
@@ -201,24 +243,37 @@ class RecomputeSearch {
                                                     : search_step(request, basis_.shares);
     if (favourites_.empty()) note(result);
     if (result.solution && (!best_ || result.solution->makespan < *best_)) {
-      const Nanos makespan = result.solution->makespan;
-      RatedPlan step = step_of(problem, std::move(*result.solution));
-      if (orders_anew()) return keep_ordered(choice, std::move(step));
-      best_ = makespan;
-      out_.step = std::move(step);
+      if (!list_scheduled())
+        return keep_ordered(choice, step_of(problem, std::move(*result.solution)));
+      if (orders_anew()) (void)keep_ordered(choice, step_of(problem, *result.solution));
+      best_ = result.solution->makespan;
+      keep_found({&choice, *std::move(result.solution)});
       return best_;
     }
     if (!result.solution) out_.keep_less({result.least_need, choice.recompute});
     return std::nullopt;
   }
 
+  /// A mixture may gain less from freed cuts than the policy that was best before it.
+  void keep_found(Found found) {
+    if (!found.choice->mixed)
+      unmixed_.reset();
+    else if (found_ && !found_->choice->mixed)
+      unmixed_ = std::move(found_);
+    found_ = std::move(found);
+  }
+
+  /// Whether list schedules are orders by themselves. Then the search follows their makespans.
+  [[nodiscard]] bool list_scheduled() const {
+    const StageLayout& layout = question_.job.layout;
+    return !layout.spread_vocabulary && layout.placement.stages_per_rank() == 1;
+  }
+
   /// Whether list scheduling is not the last word: it knows times and peaks of E, H and G only
   /// roughly, nothing of context exchanges, and around a ring of stages a regular order may be
   /// better.
   [[nodiscard]] bool orders_anew() const {
-    const StageLayout& layout = question_.job.layout;
-    return layout.spread_vocabulary || layout.placement.stages_per_rank() > 1 ||
-           question_.choices.exchange_context;
+    return !list_scheduled() || question_.choices.exchange_context;
   }
 
   std::optional<Nanos> keep_ordered(const RecomputeChoice& choice, RatedPlan listed) {
@@ -230,10 +285,10 @@ class RecomputeSearch {
       return std::nullopt;
     }
     const Nanos makespan = ordered.step.prediction.makespan;
-    if (best_ && makespan >= *best_) return std::nullopt;
-    best_ = makespan;
+    if (out_.step && makespan >= out_.step->prediction.makespan) return std::nullopt;
+    if (!list_scheduled()) best_ = makespan;
     out_.step = std::move(ordered.step);
-    return best_;
+    return makespan;
   }
 
   const StepQuestion& question_;
@@ -246,6 +301,8 @@ class RecomputeSearch {
   double unlimited_ = 0;               ///< likewise, nanoseconds
   std::set<const RecomputeChoice*> searched_;
   std::optional<Nanos> best_;
+  std::optional<Found> found_;    ///< the best, where list_scheduled()
+  std::optional<Found> unmixed_;  ///< the best one with a policy for all layers, if that is another
   BestStep out_;
 };
 
