@@ -19,9 +19,9 @@ struct CutLane {
   std::size_t first = 0;      ///< the group's first replica, counted in the unit
   std::int32_t replicas = 1;  ///< of the group
   Pass pass = Pass::kForward;
-  std::vector<SequenceId> order;     ///< ids of the step
-  std::vector<std::int64_t> begins;  ///< the place of each sequence; last the end of the lane
-  std::vector<std::int64_t> cuts;    ///< ascending places between MicroPacks
+  std::vector<SequenceId> order = {};   ///< ids of the step
+  std::vector<std::int64_t> begins;     ///< the place of each sequence; last the end of the lane
+  std::vector<std::int64_t> cuts = {};  ///< ascending places between MicroPacks
 
   /// The place of the c-th cut, where 0 is the lane's begin and the one after the last its end.
   [[nodiscard]] std::int64_t edge(std::size_t c) const;

@@ -23,9 +23,11 @@ namespace {
 constexpr double kHindered = 1.1;
 
 /// Recutting may take this share of the step that it shortens: planning should stay well below a
-/// tenth. An action takes so many nanoseconds to cost, to schedule and to simulate. A round of more
-/// effort takes several times as long as the one before.
+/// tenth. Steps of minutes get no more than a tenth of a second. An action takes so many
+/// nanoseconds to cost, to schedule and to simulate. A round of more effort takes several times as
+/// long as the one before.
 constexpr double kRecutShare = 0.03;
+constexpr double kMostRecutNanos = 1e8;
 constexpr double kActionNanos = 1300;
 constexpr double kRecutPower = 4;
 
@@ -132,11 +134,11 @@ class RecomputeSearch {
       out_.step = std::move(step);
   }
 
-  /// Actions that recutting may schedule, as many as take kRecutShare of the step.
+  /// Actions that recutting may schedule.
   [[nodiscard]] std::int64_t recut_actions(Nanos makespan) const {
     const double rounds = std::pow(depth_.effort, kRecutPower);
-    return std::llround(rounds * kRecutShare / kActionNanos *
-                        static_cast<double>(makespan.count()));
+    const double nanos = kRecutShare * static_cast<double>(makespan.count());
+    return std::llround(rounds * std::min(nanos, kMostRecutNanos) / kActionNanos);
   }
 
   [[nodiscard]] const StageTable& table_of(const RecomputeChoice& choice) const {

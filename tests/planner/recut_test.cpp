@@ -35,7 +35,9 @@ struct SharedStep {
 /// The packs of a unit as a plan of the unit's sequences alone, in ids of the step.
 std::vector<std::string> broken_rules(const Unit& unit, const std::vector<PackPlan>& packs,
                                       const SharedStep& step) {
-  StepPlan plan{.lengths = step.request.lengths, .layout = step.problem.table.layout()};
+  StepPlan plan;
+  plan.lengths = step.request.lengths;
+  plan.layout = step.problem.table.layout();
   plan.replicas.resize(4);
   for (std::size_t i = 0; i < packs.size(); ++i) {
     const ReplicaShare& share = unit.replicas[i];
