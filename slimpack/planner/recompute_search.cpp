@@ -27,7 +27,7 @@ constexpr double kHindered = 1.1;
 /// nanoseconds to cost, to schedule and to simulate. A round of more effort takes several times as
 /// long as the one before.
 constexpr double kRecutShare = 0.03;
-constexpr double kMostRecutNanos = 1e8;
+constexpr double kMostRecutNanos = 3e7;
 constexpr double kActionNanos = 1300;
 constexpr double kRecutPower = 4;
 
