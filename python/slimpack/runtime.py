@@ -7,7 +7,7 @@ from importlib import metadata
 
 
 def packflow_build():
-    """What PackFlow was built for, a module with TORCH and CUDA_KERNELS, or None where it is not installed."""
+    """Returns what PackFlow was built for, a module with TORCH and CUDA_KERNELS; None where it is missing."""
     try:
         return importlib.import_module("slimpack._packflow_build")
     except ImportError:
