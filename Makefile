@@ -7,7 +7,7 @@ JOBS ?= $(shell tools/jobs.sh)
 UNITY ?= ON
 CORPUS := runs/demo/corpus
 # A file's tests run in one process, for many share a set-up. Long files come early in the alphabet.
-PYTEST := $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST := $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 # Where tests were never wanted, their libraries may not be there.
 PROGRAM_ALONE := $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DSLIMPACK_TESTS=OFF -DSLIMPACK_BENCH=OFF)
 # What runs on the stand-in for NCCL.
