@@ -16,7 +16,7 @@ void add_plan_command(CLI::App& app);      ///< plan
 void add_report_command(CLI::App& app);    ///< report
 void add_simulate_command(CLI::App& app);  ///< simulate
 
-/// "slimpack 0.2.0 (commit 1a2b3c4), torch 2.13.0"
+/// "slimpack 0.2.0 (commit 1a2b3c4), torch 2.13.0, no CUDA kernels"
 [[nodiscard]] const char* version_text();
 
 /// Parses the command line and runs the chosen subcommand. Returns the exit code: 0 for success; 1

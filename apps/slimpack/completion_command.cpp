@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <sstream>
@@ -12,50 +13,61 @@
 namespace slimpack {
 namespace {
 
-/// Commands and options that can follow some words of a command line.
-struct CommandWords {
-  std::string path;  ///< the commands, such as "data build"; empty for the program itself
-  std::vector<const CLI::App*> commands;
-  std::vector<const CLI::Option*> options;
+/// A command or an option, as it is typed.
+struct Word {
+  std::string name;
+  std::string about;  ///< one line
+  bool takes_value = false;
 };
 
-void collect(const CLI::App& app, const std::string& path, std::vector<CommandWords>& all) {
-  CommandWords words{path, {}, {}};
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-    words.commands.push_back(command);
+/// Words that can follow some commands of a command line.
+struct Followers {
+  std::string path;  ///< the commands, such as "data build"; empty for the program itself
+  std::vector<Word> commands;
+  std::vector<Word> options;
+};
+
+Word word(const std::string& name, const std::string& about, bool takes_value = false) {
+  return {name, about.substr(0, about.find('\n')), takes_value};
+}
+
+void collect(const CLI::App& app, const std::string& path, std::vector<Followers>& all) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  Followers& followers = all.emplace_back(Followers{path, {}, {}});
+  for (const CLI::App* command : commands)
+    followers.commands.push_back(word(command->get_name(), command->get_description()));
   for (const CLI::Option* option : app.get_options())
-    if (!option->get_lnames().empty()) words.options.push_back(option);
-  all.push_back(words);
-  for (const CLI::App* command : words.commands)
+    if (!option->get_lnames().empty())
+      followers.options.push_back(word("--" + option->get_lnames().front(),
+                                       option->get_description(),
+                                       option->get_items_expected_max() > 0));
+  for (const CLI::App* command : commands)
     collect(*command, path.empty() ? command->get_name() : path + " " + command->get_name(), all);
 }
 
-std::string long_name(const CLI::Option& option) {
-  return "--" + option.get_lnames().front();
-}
-
-bool takes_value(const CLI::Option& option) {
-  return option.get_items_expected_max() > 0;
-}
-
-/// The first sentence's text between single quotes of a shell; `escape` stands for a quote in it.
+/// The text between single quotes of a shell; `escape` stands for a quote in it.
 std::string quoted(const std::string& text, std::string_view escape) {
   std::string out = "'";
-  for (const char c : text.substr(0, text.find('\n')))
-    out += c == '\'' ? std::string(escape) : std::string(1, c);
+  for (const char c : text) out += c == '\'' ? std::string(escape) : std::string(1, c);
   return out + "'";
 }
 
+/// The paths of all commands, each in quotes.
+std::string quoted_paths(const std::vector<Followers>& all, std::string_view separator) {
+  std::vector<std::string> paths;
+  for (const Followers& followers : all)
+    if (!followers.path.empty()) paths.push_back("'" + followers.path + "'");
+  return fmt::format("{}", fmt::join(paths, separator));
+}
+
 /// Bash completes commands and options, and files wherever neither is begun.
-std::string bash_script(const std::vector<CommandWords>& all) {
+std::string bash_script(const std::vector<Followers>& all) {
   std::string cases;
-  std::string paths;
-  for (const CommandWords& words : all) {
+  for (const Followers& followers : all) {
     std::string known;
-    for (const CLI::App* command : words.commands) known += command->get_name() + " ";
-    for (const CLI::Option* option : words.options) known += long_name(*option) + " ";
-    cases += fmt::format("    '{}') words='{}' ;;\n", words.path, known);
-    if (!words.path.empty()) paths += (paths.empty() ? "'" : " | '") + words.path + "'";
+    for (const auto* words : {&followers.commands, &followers.options})
+      for (const Word& word : *words) known += word.name + " ";
+    cases += fmt::format("    '{}') words='{}' ;;\n", followers.path, known);
   }
   return fmt::format(R"sh(# Completion of slimpack in bash: eval "$(slimpack completion bash)"
 _slimpack() {{
@@ -72,31 +84,24 @@ _slimpack() {{
 }}
 complete -o bashdefault -o default -F _slimpack slimpack
 )sh",
-                     paths, cases);
+                     quoted_paths(all, " | "), cases);
 }
 
 /// "name:what it is for" as zsh's _describe reads it.
-std::string described(const std::string& name, const std::string& about) {
-  std::string text;
-  for (const char c : about.substr(0, about.find('\n'))) {
-    if (c == ':') text += '\\';
-    text += c;
-  }
-  return quoted(name + ":" + text, "'\\''") + " ";
+std::string described(const Word& word) {
+  std::string about;
+  for (const char c : word.about) about += c == ':' ? "\\:" : std::string(1, c);
+  return quoted(word.name + ":" + about, "'\\''") + " ";
 }
 
 /// Zsh shows what each command and option is for.
-std::string zsh_script(const std::vector<CommandWords>& all) {
+std::string zsh_script(const std::vector<Followers>& all) {
   std::string cases;
-  std::string paths;
-  for (const CommandWords& words : all) {
+  for (const Followers& followers : all) {
     std::string known;
-    for (const CLI::App* command : words.commands)
-      known += described(command->get_name(), command->get_description());
-    for (const CLI::Option* option : words.options)
-      known += described(long_name(*option), option->get_description());
-    cases += fmt::format("    '{}') known=({}) ;;\n", words.path, known);
-    if (!words.path.empty()) paths += fmt::format("'{}' ", words.path);
+    for (const auto* words : {&followers.commands, &followers.options})
+      for (const Word& word : *words) known += described(word);
+    cases += fmt::format("    '{}') known=({}) ;;\n", followers.path, known);
   }
   return fmt::format(
       R"sh(# Completion of slimpack in zsh, behind compinit: eval "$(slimpack completion zsh)"
@@ -114,39 +119,38 @@ _slimpack() {{
 }}
 compdef _slimpack slimpack
 )sh",
-      paths, cases);
+      quoted_paths(all, " "), cases);
 }
 
 /// The words are behind these commands, and none of those that may follow is there.
-std::string fish_condition(const CommandWords& words) {
-  if (words.path.empty()) return "__fish_use_subcommand";
+std::string fish_condition(const Followers& followers) {
+  if (followers.path.empty()) return "__fish_use_subcommand";
   std::string condition;
-  std::istringstream path(words.path);
+  std::istringstream path(followers.path);
   for (std::string command; path >> command;)
     condition += (condition.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + command);
-  if (words.commands.empty()) return condition;
+  if (followers.commands.empty()) return condition;
   condition += "; and not __fish_seen_subcommand_from";
-  for (const CLI::App* command : words.commands) condition += " " + command->get_name();
+  for (const Word& command : followers.commands) condition += " " + command.name;
   return condition;
 }
 
 /// Fish completes by lines, each with the words behind which it holds.
-std::string fish_script(const std::vector<CommandWords>& all) {
+std::string fish_script(const std::vector<Followers>& all) {
   std::string lines = "# Completion of slimpack in fish: slimpack completion fish | source\n";
-  for (const CommandWords& words : all) {
-    const std::string condition = fish_condition(words);
-    for (const CLI::App* command : words.commands)
-      lines += fmt::format("complete -c slimpack -n '{}' -a {} -d {}\n", condition,
-                           command->get_name(), quoted(command->get_description(), "\\'"));
-    for (const CLI::Option* option : words.options)
-      lines += fmt::format("complete -c slimpack -n '{}' -l {}{} -d {}\n", condition,
-                           option->get_lnames().front(), takes_value(*option) ? " -r" : "",
-                           quoted(option->get_description(), "\\'"));
+  for (const Followers& followers : all) {
+    const std::string begin =
+        fmt::format("complete -c slimpack -n '{}'", fish_condition(followers));
+    for (const Word& command : followers.commands)
+      lines += fmt::format("{} -a {} -d {}\n", begin, command.name, quoted(command.about, "\\'"));
+    for (const Word& option : followers.options)
+      lines += fmt::format("{} -l {}{} -d {}\n", begin, option.name.substr(2),
+                           option.takes_value ? " -r" : "", quoted(option.about, "\\'"));
   }
   return lines;
 }
 
-using Script = std::string (*)(const std::vector<CommandWords>&);
+using Script = std::string (*)(const std::vector<Followers>&);
 
 constexpr std::array<std::pair<const char*, Script>, 3> kShells{
     {{"bash", bash_script}, {"zsh", zsh_script}, {"fish", fish_script}}};
@@ -160,7 +164,7 @@ void add_completion_command(CLI::App& app) {
   for (const auto& [shell, script] : kShells) {
     CLI::App* of_shell = command->add_subcommand(shell, fmt::format("For {}", shell));
     of_shell->callback([&app, script = script] {
-      std::vector<CommandWords> all;
+      std::vector<Followers> all;
       collect(app, "", all);
       fmt::print("{}", script(all));
     });

@@ -3,7 +3,6 @@
 Every figure is of this machine as this Python sees it. Nothing is trained, installed or written.
 """
 
-import importlib.util
 import json
 import os
 import platform
@@ -23,7 +22,7 @@ EPILOG = """example:
   {prog} --json found.json
 """
 OLDEST_TORCH = (2, 8)  # that slimpack.torch runs on
-LIBRARIES = ("transformers", "peft", "tokenizers", "pyarrow", "tensorboard", "wandb")
+LIBRARIES = ("transformers", "safetensors", "peft", "tokenizers", "pyarrow", "tensorboard", "wandb")
 FA4 = "libslimpack_fa4.so"
 FA4_PLACES = (".", "../..", "..", "../../..")  # beside the compiled modules; the runtime looks there, too
 COLUMNS = 80
@@ -90,23 +89,21 @@ def found():
     }
 
 
-def has(package):
-    return importlib.util.find_spec(package) is not None
-
-
-def with_packages(what, packages, extra):
-    """An ability that needs the packages, which pip installs with this extra of slimpack."""
-    missing = [name for name in packages if not has(name)]
+def with_packages(things, what, packages, extra):
+    """Returns an ability that needs the packages, which pip installs with this extra of slimpack."""
+    missing = [name for name in packages if things[name] is None]
     return Ability(what, not missing, f"pip install '{extra}'" if missing else "")
 
 
-def any_decoder(here, place):
-    what = "train any Hugging Face decoder"
+def any_decoder(things, place):
+    what, here = "train any Hugging Face decoder", things["torch"]
     if here is None:
         return Ability(what, False, "pip install torch transformers")
     if tuple(int(part) for part in here.split("+")[0].split(".")[:2]) < OLDEST_TORCH:
         return Ability(what, False, "pip install 'torch>={}.{}'".format(*OLDEST_TORCH))
-    return Ability(what, has("transformers"), place if has("transformers") else "pip install transformers")
+    if things["transformers"] is None:
+        return Ability(what, False, "pip install transformers")
+    return Ability(what, True, place)
 
 
 def packflow(place):
@@ -147,16 +144,16 @@ def abilities(things):
     return [
         Ability("plan, compare, layout, fit, sweep", True, "needs no GPU"),
         Ability("data build from bytes or .npy files", True, ""),
-        with_packages("data build with a tokenizer", ["tokenizers"], "slimpack[text]"),
-        with_packages("data build from Parquet", ["tokenizers", "pyarrow"], "slimpack[parquet]"),
+        with_packages(things, "data build with a tokenizer", ["tokenizers"], "slimpack[text]"),
+        with_packages(things, "data build from Parquet", ["tokenizers", "pyarrow"], "slimpack[parquet]"),
         packflow(place),
-        any_decoder(torch, place),
-        with_packages("adapters (LoRA)", ["torch", "transformers", "peft"], "slimpack[lora]"),
-        with_packages("draft heads", ["torch", "transformers", "safetensors"], "slimpack[draft]"),
+        any_decoder(things, place),
+        with_packages(things, "adapters (LoRA)", ["torch", "transformers", "peft"], "slimpack[lora]"),
+        with_packages(things, "draft heads", ["torch", "transformers", "safetensors"], "slimpack[draft]"),
         kernels(things, usable),
         flash_attention_4(things, usable),
-        with_packages("metrics for TensorBoard", ["tensorboard"], "slimpack[tensorboard]"),
-        with_packages("metrics for wandb", ["wandb"], "slimpack[wandb]"),
+        with_packages(things, "metrics for TensorBoard", ["tensorboard"], "slimpack[tensorboard]"),
+        with_packages(things, "metrics for wandb", ["wandb"], "slimpack[wandb]"),
     ]
 
 

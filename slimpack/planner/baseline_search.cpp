@@ -162,8 +162,7 @@ BaselineRequest named_baseline(const StepQuestion& question) {
 }
 
 BaselineSearchResult search_baselines(const BaselineRequest& request) {
-  const Tokens longest =
-      *std::max_element(request.step.lengths.begin(), request.step.lengths.end());
+  const Tokens longest = *std::ranges::max_element(request.step.lengths);
   if (longest > request.step.job.context) return {};
   BaselineRequest asked = request;
   asked.tick = on_this_thread(request.tick);

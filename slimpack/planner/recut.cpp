@@ -273,9 +273,7 @@ void recut(const SearchRequest& request, std::int64_t actions, StepSolution& sol
     if (request.depth.effort == 1) break;
     while (actions > 0 && !out_of_time(request.depth) && !slowest.detour(rng, actions)) continue;
   }
-  for (const RatedUnit& rated : solution.rated)
-    solution.makespan =
-        std::max(&rated == &solution.rated.front() ? Nanos(0) : solution.makespan, rated.makespan);
+  solution.makespan = std::ranges::max_element(solution.rated, {}, &RatedUnit::makespan)->makespan;
 }
 
 }  // namespace slimpack

@@ -166,7 +166,7 @@ class StepSearch {
     const auto other = std::ranges::min_element(
         merged_, {}, [](const Assignment* assignment) { return highest_load(*assignment); });
     const bool notably =
-        other != merged_.end() && highest_load(**other) < kPromising * highest_load(whole());
+        other != merged_.end() && highest_load(**other) < kNotablyLighter * highest_load(whole());
     return notably ? **other : whole();
   }
 

@@ -123,8 +123,7 @@ class Assigning {
     const auto& [lengths, speed, groups] = problem;
     SLIMPACK_CHECK(!speed.empty() && !groups.empty());
     SLIMPACK_CHECK((std::size_t{1} << (groups.size() - 1)) <= speed.size());
-    std::ranges::stable_sort(order_, std::greater<>(),
-                             [&](SequenceId q) { return lengths_[q.index()]; });
+    sort_longest_first(lengths_, order_);
     work_.reserve(order_.size());
     for (const SequenceId q : order_) work_.push_back(groups.front()(whole(lengths, q)));
     least_ = std::accumulate(work_.begin(), work_.end(), 0.0) /

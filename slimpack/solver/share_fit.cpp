@@ -1,13 +1,13 @@
-// Steps: 1. Double the step, from its lower bound on, until everything fits. 2. Bisect between the
-// last step in which something did not fit and the first in which everything did.
+// Steps: 1. Lengthen the step by quarters, from its lower bound on, until everything fits. 2.
+// Bisect between the last step in which something did not fit and the first in which everything
+// did.
 #include "slimpack/solver/share_fit.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
-
-#include "slimpack/base/error.h"
 
 namespace slimpack {
 namespace {

@@ -54,7 +54,6 @@ def test_a_file_that_cannot_be_written_is_one_line(tmp_path):
 
 
 def test_without_torch_planning_runs_alone(monkeypatch):
-    monkeypatch.setattr(doctor, "has", lambda package: package != "torch")
     monkeypatch.setattr(doctor.runtime.importlib.util, "find_spec", lambda package: None)
     rows = by_name(machine(torch=None, GPUs=[]))
     assert rows["plan, compare, layout, fit, sweep"].runs
