@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "slimpack/solver/chain_bound.h"
+
 namespace slimpack {
 namespace {
 
@@ -61,12 +63,12 @@ BoundTimes::BoundTimes(const BoundProblem& problem)
   }
   for (std::int32_t r = 0; r < ranks(); ++r) fastest_.push_back(std::ranges::max(speed_on(r)));
   for (std::int32_t s = 0; s < stages(); ++s) {
-    const double fastest =
-        fastest_[static_cast<std::size_t>(table_.layout().placement.rank_of(StageId(s)))];
     for (const Pass pass : kPasses) {
       auto& costs = fastest_cost_.emplace_back();
-      for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2)
-        costs.push_back(cost_at_speed_1(s, pass, group) / fastest);
+      for (std::int32_t group = 1; group <= limits_.most_merged; group *= 2) {
+        costs.push_back(cost_at_speed_1(s, pass, group) / fastest_on(s));
+        costs.back().travel = certain_travel(costs.back(), longest_);
+      }
     }
   }
   for (const Pass pass : kPasses) {
@@ -84,11 +86,14 @@ std::vector<double> BoundTimes::speed_on(std::int32_t rank) const {
   return speed;
 }
 
+double BoundTimes::fastest_on(std::int32_t s) const {
+  return fastest_[static_cast<std::size_t>(table_.layout().placement.rank_of(StageId(s)))];
+}
+
 PackCost BoundTimes::cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const {
   const Pass whole = goes_back(pass) ? Pass::kBackward : pass;
   if (may_skip(s, pass)) return {};
   PackCost out = table_.stage(StageId(s), whole, replicas);
-  out.travel = certain_travel(out, longest_);
   if (pass == Pass::kInputGradient && s > 0) {
     const EdgeTime weights = table_.weight_gradient(StageId(s));
     out.per_pack = std::max(0.0, out.per_pack - weights.per_pack);
@@ -202,6 +207,19 @@ double BoundTimes::chain_within(Tokens length, std::size_t k, const SliceLoads& 
                                 pass_within(Pass::kInputGradient, slices.backward,
                                             1 - static_cast<double>(part) / kParts));
   return least;
+}
+
+double BoundTimes::messages_chain(Tokens length, std::size_t k) const {
+  if (hops() == 0) return 0;
+  double time = 0;
+  for (const Pass pass : {Pass::kForward, Pass::kInputGradient}) {
+    std::vector<PackCost> costs;
+    for (std::int32_t s = 0; s < stages(); ++s)
+      costs.push_back(cost_at_speed_1(s, pass, std::int32_t{1} << k) / fastest_on(s));
+    if (goes_back(pass)) std::ranges::reverse(costs);
+    time += chain_bound(costs, length) + hops() * transfer(Tokens(0), k);
+  }
+  return time;
 }
 
 double BoundTimes::chain(Tokens length, std::size_t k) const {

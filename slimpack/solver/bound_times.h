@@ -50,6 +50,9 @@ class BoundTimes {
   ///  - in either pass n slices take n overheads and the work of the whole on the stages' cheapest,
   ///    and the largest of them, an n-th of the work at least, repeats at every hand-over.
   [[nodiscard]] double chain(Tokens length, std::size_t k) const;
+  /// The same way where replicas send each other messages for every slice (chain_bound.h): says
+  /// more than chain() if these take long, and takes a thousand times as long to find.
+  [[nodiscard]] double messages_chain(Tokens length, std::size_t k) const;
   /// The least that every slice of a sequence but one adds to the load of the rank on each of 2^k
   /// replicas, at speed 1. With `packs` the MicroPack of each slice counts, too.
   [[nodiscard]] SliceLoads slice_loads(std::int32_t rank, Pass backward, std::size_t k,
@@ -65,8 +68,10 @@ class BoundTimes {
   [[nodiscard]] std::int32_t stages() const { return table_.layout().stages(); }
   /// The cost of a rank's stages, at the speed of the fastest replica.
   [[nodiscard]] PackCost cost_on(std::int32_t rank, Pass pass, std::size_t k) const;
+  /// Of the fastest replica.
+  [[nodiscard]] double fastest_on(std::int32_t s) const;
   [[nodiscard]] PackCost cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const;
-  /// The cost of a stage, at the speed of the fastest replica.
+  /// The cost of a stage, at the speed of the fastest replica, with what certainly travels.
   [[nodiscard]] const PackCost& cost(std::int32_t s, Pass pass, std::size_t k) const;
   [[nodiscard]] PackCost vocabulary(Pass backward, std::size_t k) const;
   [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const;

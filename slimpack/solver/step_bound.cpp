@@ -19,6 +19,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Backward as a whole, and until its output can be sent.
 constexpr Pass kBackwards[] = {Pass::kBackward, Pass::kInputGradient};
 
+/// So many of the longest sequences may need groups whose messages are looked at slice by slice.
+constexpr std::size_t kMostMessages = 4;
+
 /// Further slices of a sequence, both passes together, that the share bound tells apart.
 constexpr double kMostCounted = 256;
 constexpr double kNextCounted = 1.25;
@@ -133,14 +136,20 @@ class Bound {
                  ? std::max(times_.chain(length, k), problem.around + load(length, k) / fastest)
                  : kNever;
     };
+    std::size_t closely = kMostMessages;
     const double large = kLeastShare * fastest * (known - problem.around);
     auto length = longest_first_.begin();
     for (; length != longest_first_.end(); ++length) {
       if (length != longest_first_.begin() && load(*length, 0) < large && step(*length, 0) <= known)
         break;
+      const bool shared = step(*length, 0) > known && closely > 0;
+      if (shared) --closely;
       for (std::size_t k = 0; k < times_.groups(); ++k) {
         problem.load[k].push_back(load(*length, k));
         problem.step[k].push_back(step(*length, k));
+        if (shared && k > 0 && problem.step[k].back() < kNever)
+          problem.step[k].back() =
+              std::max(problem.step[k].back(), times_.messages_chain(*length, k));
         const bool longest = length == longest_first_.begin();
         const SliceLoads slices = times_.slice_loads(rank, backward, k, longest);
         problem.cut[k].push_back(cut_loads(*length, k, slices, load(*length, k), known));
