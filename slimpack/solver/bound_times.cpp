@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "slimpack/solver/chain_bound.h"
+#include "slimpack/solver/ramp_bound.h"
 
 namespace slimpack {
 namespace {
@@ -167,6 +168,69 @@ double BoundTimes::around(std::int32_t rank, Pass backward) const {
   return way(rank, Pass::kForward) + cost_on(rank, Pass::kForward, 0).per_pack +
          cost_on(rank, backward, 0).per_pack +
          (backward == Pass::kInputGradient ? way(rank, Pass::kInputGradient) : 0);
+}
+
+double BoundTimes::least_ratio(std::int32_t s, std::int32_t of, Pass pass) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < groups(); ++k) {
+    const PackCost& a = cost(s, pass, k);
+    const PackCost& b = cost(of, pass, k);
+    for (const auto term : {&PackCost::per_pack, &PackCost::per_token, &PackCost::per_pair,
+                            &PackCost::per_window_pair})
+      if (b.*term > 0) least = std::min(least, a.*term / b.*term);
+  }
+  return std::isfinite(least) ? least : 0;
+}
+
+/// A sequence's ratio is a mean of the terms' ratios. The longer it is, the more pairs weigh.
+std::pair<double, double> BoundTimes::backward_ratios(std::int32_t s, Pass backward) const {
+  std::pair ratios(std::numeric_limits<double>::infinity(), 0.0);
+  const auto add = [&](double forward, double back) {
+    if (forward <= 0 && back <= 0) return;
+    const double ratio = forward > 0 ? back / forward : std::numeric_limits<double>::infinity();
+    ratios = {std::min(ratios.first, ratio), std::max(ratios.second, ratio)};
+  };
+  const double pairs = Slice{SequenceId(), Tokens(0), longest_}.causal_pairs();
+  const auto tokens = static_cast<double>(longest_.count());
+  for (std::size_t k = 0; k < groups(); ++k) {
+    const PackCost& f = cost(s, Pass::kForward, k);
+    const PackCost& b = cost(s, backward, k);
+    add(f.per_token, b.per_token);
+    if (f.windowed() || b.windowed()) {
+      add(f.per_pair, b.per_pair);
+      add(f.per_window_pair, b.per_window_pair);
+    } else {
+      add(f.per_token * tokens + f.per_pair * pairs, b.per_token * tokens + b.per_pair * pairs);
+    }
+  }
+  return ratios;
+}
+
+/// Of work W with backward b times forward, l ≤ b ≤ m, forward has W/(1 + m) or more, backward
+/// W·l/(1 + l). Half of each pass are at least W/(2 + 2m) forward, whose backwards are not more
+/// than half where it is at most W·l/(1 + l)/(2m).
+double BoundTimes::ramps(std::int32_t rank, Pass backward, double work) const {
+  const StageLayout& layout = table_.layout();
+  const auto speeds_differ = [](const std::vector<double>& speed) {
+    return std::ranges::any_of(speed, [&](double s) { return s != speed.front(); });
+  };
+  if (rank == 0 || layout.placement.stages_per_rank() > 1 || layout.spread_vocabulary ||
+      limits_.exchange_context || work <= 0)
+    return 0;
+  for (std::int32_t r = 0; r <= rank; ++r)
+    if (may_skip(r, Pass::kForward) || speeds_differ(speed_on(r))) return 0;
+  const auto [least, most] = backward_ratios(rank, backward);
+  if (least <= 0 || !std::isfinite(most)) return 0;
+  const auto pass_on = [&](Pass pass, double other) {
+    RampPass out{cost(rank, pass, 0).per_pack, least_ratio(0, rank, pass), 0, other};
+    for (std::int32_t s = 1; s < rank; ++s) out.between += least_ratio(s, rank, pass);
+    return out;
+  };
+  const double forward_work = work * std::min(1 / (2 + 2 * most), least / (1 + least) / (2 * most));
+  const double backward_work = work * least / (2 + 2 * most);
+  return ramp_bound(pass_on(Pass::kForward, most), forward_work) +
+         ramp_bound(pass_on(backward, 1 / least), backward_work) +
+         2 * rank * transfer(Tokens(0), 0);
 }
 
 /// n slices take work + n · overhead, and the largest of them work / n + overhead again at each of

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "slimpack/base/units.h"
@@ -43,6 +44,11 @@ class BoundTimes {
   /// first stage, a MicroPack each way on each stage and, after the last rows are sent, the way
   /// back from the first stage.
   [[nodiscard]] double around(std::int32_t rank, Pass backward) const;
+  /// What filling and draining the pipeline adds to a replica's work on the rank (ramp_bound.h),
+  /// where every replica has as much as `work` or is done sooner; 0 where ranks have several
+  /// stages, or differ in speed, or help each other. `work`: nanoseconds that add up slice by
+  /// slice, of both passes.
+  [[nodiscard]] double ramps(std::int32_t rank, Pass backward, double work) const;
   /// The way of a sequence through the pipeline and back. The greater of two bounds:
   ///  - its forward slices follow each other on the first stage, and the last of them passes all
   ///    other stages; its backward slices follow each other on the last stage, and the last of them
@@ -76,6 +82,10 @@ class BoundTimes {
   [[nodiscard]] PackCost vocabulary(Pass backward, std::size_t k) const;
   [[nodiscard]] bool may_skip(std::int32_t s, Pass pass) const;
   [[nodiscard]] double transfer(Tokens tokens, std::size_t k) const;
+  /// The pass on the stage beside that on stage `of`, at least.
+  [[nodiscard]] double least_ratio(std::int32_t s, std::int32_t of, Pass pass) const;
+  /// The backward work of a sequence beside its forward work, on the stage, in any group.
+  [[nodiscard]] std::pair<double, double> backward_ratios(std::int32_t s, Pass backward) const;
   [[nodiscard]] double through(Tokens length, Pass pass, std::size_t k, double most_slices) const;
 
   const StageTable& table_;

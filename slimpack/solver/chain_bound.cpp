@@ -25,8 +25,8 @@ bool hides_too_much(const PackCost& cost) {
   return cost.travel.hidden_per_pair > (cost.windowed() ? cost.per_window_pair : cost.per_pair);
 }
 
-/// What of a slice's cost adds up to the same however a sequence is cut: tokens, and pairs as far as
-/// messages do not hide behind them.
+/// What of a slice's cost adds up to the same however a sequence is cut: tokens, and pairs as far
+/// as messages do not hide behind them.
 PackCost adding_up(const PackCost& cost) {
   PackCost out;
   out.per_token = cost.per_token;
@@ -42,9 +42,10 @@ PackCost adding_up(const PackCost& cost) {
 double apart(const PackCost& cost, const Slice& inner, Tokens begin, Tokens end) {
   const Travel& travel = cost.travel;
   return cost.per_pack + cost.per_slice + cost.prefix({inner.sequence, begin, begin}) +
-         std::max(travel.hidden_per_pair * pairs_of(cost, inner),
-                  std::min(travel.per_query * static_cast<double>(inner.length().count()),
-                           travel.per_key * static_cast<double>(end.count())));
+         std::max(
+             travel.hidden_per_pair * pairs_of(cost, inner),
+             std::min(travel.per_query * std::max(1.0, static_cast<double>(inner.length().count())),
+                      travel.per_key * static_cast<double>(end.count())));
 }
 
 /// Stages of one cost.
@@ -109,7 +110,8 @@ class Chain {
     const double on_last = apart(last_, inner, begin, end);
     sum_[at(from, to)] = std::min(on_first, on_last);
     // The slice counts once on the end where it takes less; on all other stages it comes on top.
-    double longest = std::max(on_first + adding_up(first_)(inner), on_last + adding_up(last_)(inner));
+    double longest =
+        std::max(on_first + adding_up(first_)(inner), on_last + adding_up(last_)(inner));
     for (const LikeStages& like : between_)
       longest += like.count * (apart(like.cost, inner, begin, end) + adding_up(like.cost)(inner));
     longest_[at(from, to)] = longest;

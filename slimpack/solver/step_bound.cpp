@@ -96,9 +96,22 @@ class Bound {
     return works;
   }
 
+  /// What every replica has beside its sequences, or is done sooner than the step.
+  [[nodiscard]] double around(std::int32_t rank, Pass backward) const {
+    PackCost adding_up;
+    const PackCost load = times_.load(rank, backward, 0);
+    adding_up.per_token = load.per_token;
+    adding_up.per_pair = load.per_pair;
+    adding_up.per_window_pair = load.per_window_pair;
+    adding_up.window = load.window;
+    const std::vector<double> speed = times_.speed_on(rank);
+    const double work = WholeSequences(longest_first_).time(adding_up) / sum(speed);
+    return std::max(times_.around(rank, backward), times_.ramps(rank, backward, work));
+  }
+
   /// The time of a rank, with all sequences evenly shared out.
   [[nodiscard]] double work(std::int32_t rank, Pass backward) const {
-    return times_.around(rank, backward) + sum(works(rank, backward)) / sum(times_.speed_on(rank));
+    return around(rank, backward) + sum(works(rank, backward)) / sum(times_.speed_on(rank));
   }
 
   [[nodiscard]] double balance_of_ranks(Pass backward) const {
@@ -106,7 +119,7 @@ class Bound {
     for (std::int32_t r = 0; r < times_.ranks(); ++r) {
       BalanceProblem balance{works(r, backward), {}};
       for (const double speed : times_.speed_on(r)) balance.replicas.push_back({speed, 0.0});
-      bound = std::max(bound, times_.around(r, backward) + balance_bound(balance));
+      bound = std::max(bound, around(r, backward) + balance_bound(balance));
     }
     return bound;
   }
@@ -122,7 +135,7 @@ class Bound {
   /// Its items are sequences that may have to be merged or that fill much of a replica, the longest
   /// first. The time of the other sequences is shared out anyhow.
   [[nodiscard]] ShareProblem share_problem(std::int32_t rank, Pass backward, double known) const {
-    ShareProblem problem{{}, {}, times_.speed_on(rank), times_.around(rank, backward)};
+    ShareProblem problem{{}, {}, times_.speed_on(rank), around(rank, backward)};
     problem.load.resize(times_.groups());
     problem.step.resize(times_.groups());
     problem.cut.resize(times_.groups());
