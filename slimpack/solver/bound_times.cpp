@@ -206,10 +206,12 @@ std::pair<double, double> BoundTimes::backward_ratios(std::int32_t s, Pass backw
   return ratios;
 }
 
-/// Of work W with backward b times forward, l ≤ b ≤ m, forward has W/(1 + m) or more, backward
-/// W·l/(1 + l). Half of each pass are at least W/(2 + 2m) forward, whose backwards are not more
-/// than half where it is at most W·l/(1 + l)/(2m).
+/// Backward takes `least` to `most` times as long as forward. So of a work of W forward has
+/// W/(1 + most) or more, backward W·least/(1 + least). The begin of the step may have forwards of x
+/// and backwards of x·most, the end backwards of y and forwards of y/least: any x and y for which
+/// both ends together have no more than all of either pass.
 double BoundTimes::ramps(std::int32_t rank, Pass backward, double work) const {
+  constexpr int kParts = 16;
   const StageLayout& layout = table_.layout();
   const auto speeds_differ = [](const std::vector<double>& speed) {
     return std::ranges::any_of(speed, [&](double s) { return s != speed.front(); });
@@ -226,11 +228,15 @@ double BoundTimes::ramps(std::int32_t rank, Pass backward, double work) const {
     for (std::int32_t s = 1; s < rank; ++s) out.between += least_ratio(s, rank, pass);
     return out;
   };
-  const double forward_work = work * std::min(1 / (2 + 2 * most), least / (1 + least) / (2 * most));
-  const double backward_work = work * least / (2 + 2 * most);
-  return ramp_bound(pass_on(Pass::kForward, most), forward_work) +
-         ramp_bound(pass_on(backward, 1 / least), backward_work) +
-         2 * rank * transfer(Tokens(0), 0);
+  const double forward = work / (1 + most), back = work * least / (1 + least);
+  double longest = 0;
+  for (int part = 1; part < kParts; ++part) {
+    const double at_end = std::min(forward * least, back) * part / kParts;
+    const double at_begin = std::min(forward - at_end / least, (back - at_end) / most);
+    longest = std::max(longest, ramp_bound(pass_on(Pass::kForward, most), at_begin) +
+                                    ramp_bound(pass_on(backward, 1 / least), at_end));
+  }
+  return longest + 2 * rank * transfer(Tokens(0), 0);
 }
 
 /// n slices take work + n · overhead, and the largest of them work / n + overhead again at each of

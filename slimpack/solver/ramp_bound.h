@@ -14,8 +14,8 @@ struct RampPass {
 
 /// The least time, in nanoseconds, that one end of a step adds to the work of both passes on the
 /// stage. For forward this is the begin of the step, for backward its end. `work`: nanoseconds of
-/// the pass on the stage, so few that those and the other pass's of their sequences are at most
-/// half of each pass.
+/// the pass on the stage that belong to this end. What both ends have of a pass, as their own work
+/// and as the other pass of those sequences, is no more than all of it.
 ///
 /// A stage's i-th forward MicroPack comes after all before it have passed the first stage, and it
 /// has passed the stages between itself. Until then the stage can run the forwards before it and

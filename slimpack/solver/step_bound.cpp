@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "slimpack/cost/abilities.h"
 #include "slimpack/solver/balance.h"
@@ -124,10 +125,13 @@ class Bound {
     return bound;
   }
 
-  /// The share bound of the rank with the most work; at least `known`.
+  /// The share bound of the rank with the most work, which more replicas do not change; at least
+  /// `known`.
   [[nodiscard]] double shared(Pass backward, double known) const {
-    std::vector<double> works;
-    for (std::int32_t r = 0; r < times_.ranks(); ++r) works.push_back(work(r, backward));
+    std::vector<std::pair<double, double>> works;
+    for (std::int32_t r = 0; r < times_.ranks(); ++r)
+      works.emplace_back(sum(this->works(r, backward)) / sum(times_.speed_on(r)),
+                         around(r, backward));
     const auto busiest = static_cast<std::int32_t>(std::ranges::max_element(works) - works.begin());
     return least_recomputing(share_problem(busiest, backward, known), busiest, known);
   }
