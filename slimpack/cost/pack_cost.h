@@ -153,6 +153,16 @@ template <class Of>
            a.travel.hidden_per_pair / divisor}};
 }
 
+/// The terms that add up to the same however a sequence is cut: those of tokens and of pairs.
+[[nodiscard]] constexpr PackCost adding_up(const PackCost& cost) {
+  PackCost out;
+  out.per_token = cost.per_token;
+  out.per_pair = cost.per_pair;
+  out.per_window_pair = cost.per_window_pair;
+  out.window = cost.window;
+  return out;
+}
+
 /// The times of a step's sequences, each in one slice: sums over all sequences. Without windows
 /// they follow from three sums of the lengths.
 class WholeSequences {

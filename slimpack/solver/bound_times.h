@@ -44,7 +44,7 @@ class BoundTimes {
   /// first stage, a MicroPack each way on each stage and, after the last rows are sent, the way
   /// back from the first stage.
   [[nodiscard]] double around(std::int32_t rank, Pass backward) const;
-  /// What filling and draining the pipeline adds to a replica's work on the rank (ramp_bound.h),
+  /// Filling and draining the pipeline add this to a replica's work on the rank (ramp_bound.h),
   /// where every replica has as much as `work` or is done sooner; 0 where ranks have several
   /// stages, or differ in speed, or help each other. `work`: nanoseconds that add up slice by
   /// slice, of both passes.
@@ -56,8 +56,8 @@ class BoundTimes {
   ///  - in either pass n slices take n overheads and the work of the whole on the stages' cheapest,
   ///    and the largest of them, an n-th of the work at least, repeats at every hand-over.
   [[nodiscard]] double chain(Tokens length, std::size_t k) const;
-  /// The same way where replicas send each other messages for every slice (chain_bound.h): says
-  /// more than chain() if these take long, and takes a thousand times as long to find.
+  /// A bound of the same way that counts the messages of every slice (chain_bound.h). It says more
+  /// than chain() if these take long, and takes a thousand times as long to find.
   [[nodiscard]] double messages_chain(Tokens length, std::size_t k) const;
   /// The least that every slice of a sequence but one adds to the load of the rank on each of 2^k
   /// replicas, at speed 1. With `packs` the MicroPack of each slice counts, too.
@@ -74,7 +74,7 @@ class BoundTimes {
   [[nodiscard]] std::int32_t stages() const { return table_.layout().stages(); }
   /// The cost of a rank's stages, at the speed of the fastest replica.
   [[nodiscard]] PackCost cost_on(std::int32_t rank, Pass pass, std::size_t k) const;
-  /// Of the fastest replica.
+  /// The speed of the fastest replica on the stage.
   [[nodiscard]] double fastest_on(std::int32_t s) const;
   [[nodiscard]] PackCost cost_at_speed_1(std::int32_t s, Pass pass, std::int32_t replicas) const;
   /// The cost of a stage, at the speed of the fastest replica, with what certainly travels.

@@ -25,14 +25,9 @@ bool hides_too_much(const PackCost& cost) {
   return cost.travel.hidden_per_pair > (cost.windowed() ? cost.per_window_pair : cost.per_pair);
 }
 
-/// What of a slice's cost adds up to the same however a sequence is cut: tokens, and pairs as far
-/// as messages do not hide behind them.
-PackCost adding_up(const PackCost& cost) {
-  PackCost out;
-  out.per_token = cost.per_token;
-  out.per_pair = cost.per_pair;
-  out.per_window_pair = cost.per_window_pair;
-  out.window = cost.window;
+/// The terms that add up, of pairs only as far as messages do not hide behind them.
+PackCost adding_up_beside_messages(const PackCost& cost) {
+  PackCost out = adding_up(cost);
   (cost.windowed() ? out.per_window_pair : out.per_pair) -= cost.travel.hidden_per_pair;
   return out;
 }
@@ -72,7 +67,8 @@ class Chain {
     for (std::size_t from = 0; from + 1 < places(); ++from)
       for (std::size_t to = from + 1; to < places(); ++to) cost_slice(from, to);
     // Some slices may run on the first stage, the others on the last.
-    whole_ = smaller_terms(adding_up(first_), adding_up(last_))({SequenceId(), Tokens(0), length});
+    whole_ = smaller_terms(adding_up_beside_messages(first_),
+                           adding_up_beside_messages(last_))({SequenceId(), Tokens(0), length});
   }
 
   /// Cuts whose longest slice is between two limits have no smaller sum than the higher one allows.
@@ -110,10 +106,11 @@ class Chain {
     const double on_last = apart(last_, inner, begin, end);
     sum_[at(from, to)] = std::min(on_first, on_last);
     // The slice counts once on the end where it takes less; on all other stages it comes on top.
-    double longest =
-        std::max(on_first + adding_up(first_)(inner), on_last + adding_up(last_)(inner));
+    double longest = std::max(on_first + adding_up_beside_messages(first_)(inner),
+                              on_last + adding_up_beside_messages(last_)(inner));
     for (const LikeStages& like : between_)
-      longest += like.count * (apart(like.cost, inner, begin, end) + adding_up(like.cost)(inner));
+      longest += like.count * (apart(like.cost, inner, begin, end) +
+                               adding_up_beside_messages(like.cost)(inner));
     longest_[at(from, to)] = longest;
   }
 

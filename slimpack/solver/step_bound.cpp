@@ -97,16 +97,11 @@ class Bound {
     return works;
   }
 
-  /// What every replica has beside its sequences, or is done sooner than the step.
+  /// Every replica has this beside its sequences, or is done sooner than the step.
   [[nodiscard]] double around(std::int32_t rank, Pass backward) const {
-    PackCost adding_up;
-    const PackCost load = times_.load(rank, backward, 0);
-    adding_up.per_token = load.per_token;
-    adding_up.per_pair = load.per_pair;
-    adding_up.per_window_pair = load.per_window_pair;
-    adding_up.window = load.window;
-    const std::vector<double> speed = times_.speed_on(rank);
-    const double work = WholeSequences(longest_first_).time(adding_up) / sum(speed);
+    const double work =
+        WholeSequences(longest_first_).time(adding_up(times_.load(rank, backward, 0))) /
+        sum(times_.speed_on(rank));
     return std::max(times_.around(rank, backward), times_.ramps(rank, backward, work));
   }
 
