@@ -286,6 +286,8 @@ double BoundTimes::messages_chain(Tokens length, std::size_t k) const {
     std::vector<PackCost> costs;
     for (std::int32_t s = 0; s < stages(); ++s)
       costs.push_back(cost_at_speed_1(s, pass, std::int32_t{1} << k) / fastest_on(s));
+    const auto sends = [](const PackCost& cost) { return cost.travel != Travel(); };
+    if (std::ranges::none_of(costs, sends)) return 0;
     if (goes_back(pass)) std::ranges::reverse(costs);
     time += chain_bound(costs, length) + hops() * transfer(Tokens(0), k);
   }

@@ -57,7 +57,8 @@ class BoundTimes {
   ///    and the largest of them, an n-th of the work at least, repeats at every hand-over.
   [[nodiscard]] double chain(Tokens length, std::size_t k) const;
   /// A bound of the same way that counts the messages of every slice (chain_bound.h). It says more
-  /// than chain() if these take long, and takes a thousand times as long to find.
+  /// than chain() if these take long, and takes a thousand times as long to find. 0 without
+  /// messages.
   [[nodiscard]] double messages_chain(Tokens length, std::size_t k) const;
   /// The least that every slice of a sequence but one adds to the load of the rank on each of 2^k
   /// replicas, at speed 1. With `packs` the MicroPack of each slice counts, too.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -131,6 +132,13 @@ class Bound {
     return least_recomputing(share_problem(busiest, backward, known), busiest, known);
   }
 
+  /// The two backward passes ask for the same.
+  [[nodiscard]] double messages_chain(Tokens length, std::size_t k) const {
+    const auto [at, first] = messages_chains_.try_emplace({length, k});
+    if (first) at->second = times_.messages_chain(length, k);
+    return at->second;
+  }
+
   /// Its items are sequences that may have to be merged or that fill much of a replica, the longest
   /// first. The time of the other sequences is shared out anyhow.
   [[nodiscard]] ShareProblem share_problem(std::int32_t rank, Pass backward, double known) const {
@@ -160,8 +168,7 @@ class Bound {
         problem.load[k].push_back(load(*length, k));
         problem.step[k].push_back(step(*length, k));
         if (shared && k > 0 && problem.step[k].back() < kNever)
-          problem.step[k].back() =
-              std::max(problem.step[k].back(), times_.messages_chain(*length, k));
+          problem.step[k].back() = std::max(problem.step[k].back(), messages_chain(*length, k));
         const bool longest = length == longest_first_.begin();
         const SliceLoads slices = times_.slice_loads(rank, backward, k, longest);
         problem.cut[k].push_back(cut_loads(*length, k, slices, load(*length, k), known));
@@ -210,6 +217,7 @@ class Bound {
   SequenceLengths longest_first_;
   MemoryFit memory_;
   BoundTimes times_;
+  mutable std::map<std::pair<Tokens, std::size_t>, double> messages_chains_;  ///< those known
   /// How many rounded times make up an action's time: one; two for a split backward, whose sent
   /// part is the difference of two rounded times; and one more for an exchange.
   int roundings_;
