@@ -199,6 +199,8 @@ PlanOutcome plan_step(const StepQuestion& asked, const std::function<void()>& pr
   const std::vector<std::string> errors = check_plan(step.plan, 1);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
   step.lower_bound = lower_bound(question, step);
+  if (step.prediction.busy.empty())  // nobody asked for more of the steps that were compared
+    step.prediction = predict(step, cost, {kChannelSlots, false});
   return {runnable(std::move(step), cost), std::nullopt};
 }
 

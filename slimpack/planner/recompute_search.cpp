@@ -129,7 +129,7 @@ class RecomputeSearch {
       (void)keep_ordered(*found.choice, std::move(step));
       return;
     }
-    step.prediction = predict(step, question_.cost, {kChannelSlots, false});
+    step.prediction.makespan = predicted_makespan(step, table_of(*found.choice));
     if (!out_.step || step.prediction.makespan < out_.step->prediction.makespan)
       out_.step = std::move(step);
   }
