@@ -46,7 +46,9 @@ struct SearchBasis {
 /// own. Only where nothing fits are all searched to the end, to find the memory that they would
 /// need. A mixture with the same cuts needs no less than the part of it that keeps less. `threads`
 /// change nothing about the result.
+/// Where a step is known, only steps `below` its makespan are looked for.
 [[nodiscard]] BestStep search_recomputations(const StepQuestion& question, const SearchBasis& basis,
-                                             const SearchDepth& depth, int threads);
+                                             const SearchDepth& depth, int threads,
+                                             std::optional<Nanos> below = std::nullopt);
 
 }  // namespace slimpack
