@@ -34,6 +34,10 @@ constexpr int kMostRounds = 10;
 constexpr std::int64_t kMoreNodes = 8;
 constexpr std::size_t kMoreSize = 2;
 constexpr double kRoundGap = 1e-3;
+/// Steps with more sequences take so long to plan that a search is worth waiting for whose result
+/// saves a part of the next one.
+constexpr std::size_t kManySequences = 8192;
+
 ExactEffort exact_effort(const StepQuestion& question) {
   const Choices& choices = question.choices;
   switch (choices.solver) {
@@ -74,33 +78,49 @@ void look_further(const StepQuestion& question, const SearchBasis& basis, Nanos 
 }
 
 /// The best of all rounds of the effort asked for.
-BestStep rounds(const StepQuestion& question, const SearchBasis& basis, int threads) {
+BestStep rounds(const StepQuestion& question, const SearchBasis& basis, int threads,
+                std::optional<Nanos> below = std::nullopt) {
   BestStep best;
   for (std::int32_t effort = 1; effort <= question.choices.effort; ++effort)
-    best.keep_shorter(search_recomputations(question, basis, {.effort = effort}, threads));
+    best.keep_shorter(search_recomputations(question, basis, {.effort = effort}, threads, below));
   return best;
 }
 
+/// Whether one search has work for all threads most of the time: that of its replicas.
+bool fills_threads(const StepQuestion& question) {
+  return question.job.replicas > 1 && question.lengths.size() > kManySequences;
+}
+
 /// Whole backwards are tried in any case: splitting is one more choice, never a worse step. The two
-/// searches know nothing of each other.
+/// searches know nothing of each other, unless waiting for one spares a part of the other.
+BestStep whole_and_split(const StepQuestion& whole, const StepQuestion& split,
+                         const SearchBasis& basis) {
+  const int threads = machine_threads();
+  if (fills_threads(split)) {
+    BestStep best = rounds(split, basis, threads);
+    std::optional<Nanos> below;
+    if (best.step) below = best.step->prediction.makespan;
+    best.keep_shorter(rounds(whole, basis, threads, below));
+    return best;
+  }
+  const StepQuestion* each[] = {&whole, &split};
+  std::array<BestStep, 2> found;
+  for_each_index(found.size(), threads,
+                 [&](std::size_t i) { found[i] = rounds(*each[i], basis, (threads + 1) / 2); });
+  BestStep best = std::move(found.front());
+  best.keep_shorter(std::move(found.back()));
+  return best;
+}
+
 BestStep searched(const StepQuestion& question, const std::function<void()>& progress) {
   const Nanos start = monotonic_now();
   const SearchBasis basis = search_basis(question, progress);
   Costs whole_cost = question.cost;
   whole_cost.kinds.front().weight_gradient = {};
   const StepQuestion whole{question.job, question.lengths, question.choices, whole_cost};
-  const int threads = machine_threads();
-  BestStep best;
-  if (question.choices.backward == BackwardKind::kSplit) {
-    const StepQuestion* each[] = {&whole, &question};
-    std::array<BestStep, 2> found;
-    for_each_index(found.size(), threads,
-                   [&](std::size_t i) { found[i] = rounds(*each[i], basis, (threads + 1) / 2); });
-    best = std::move(found.front());
-    best.keep_shorter(std::move(found.back()));
-  } else {
-    best = rounds(whole, basis, threads);
-  }
+  BestStep best = question.choices.backward == BackwardKind::kSplit
+                      ? whole_and_split(whole, question, basis)
+                      : rounds(whole, basis, machine_threads());
   look_further(question, basis, start, best);
   return best;
 }
@@ -199,6 +219,8 @@ PlanOutcome plan_step(const StepQuestion& asked, const std::function<void()>& pr
   const std::vector<std::string> errors = check_plan(step.plan, 1);
   SLIMPACK_CHECK(errors.empty(), "{}", errors.front());
   step.lower_bound = lower_bound(question, step);
+  if (step.prediction.busy.empty())  // nobody asked for more of the steps that were compared
+    step.prediction = predict(step, cost, {kChannelSlots, false});
   return {runnable(std::move(step), cost), std::nullopt};
 }
 

@@ -67,12 +67,13 @@ RatedPlan step_of(const StepProblem& problem, StepSolution solution) {
 class RecomputeSearch {
  public:
   RecomputeSearch(const StepQuestion& question, const SearchBasis& basis, const SearchDepth& depth,
-                  int threads)
+                  int threads, std::optional<Nanos> below)
       : question_(question),
         basis_(basis),
         depth_(depth),
         threads_(threads),
-        choices_(basis.recomputations) {
+        choices_(basis.recomputations),
+        best_(below) {
     for (const RecomputeChoice& choice : choices_)
       tables_.push_back(stage_table(question.cost, question.job, choice.recompute));
   }
@@ -86,11 +87,11 @@ class RecomputeSearch {
     if (hindered())
       for (const RecomputeChoice& choice : choices_)
         if (!choice.mixed && !never_fits(choice)) (void)search(choice, Want::kOwnCuts);
-    if (!out_.step && !found_)
+    if (!best_)
       for (const RecomputeChoice& choice : choices_)
         if (!choice.mixed || !never_fits(choice)) (void)search(choice, Want::kNeed);
     finish_found();
-    if (basis_.shares.fitted && out_.step && !out_of_time(depth_)) search_fitted_shares();
+    if (basis_.shares.fitted && best_ && !out_of_time(depth_)) search_fitted_shares();
     return std::move(out_);
   }
 
@@ -129,7 +130,7 @@ class RecomputeSearch {
       (void)keep_ordered(*found.choice, std::move(step));
       return;
     }
-    step.prediction = predict(step, question_.cost, {kChannelSlots, false});
+    step.prediction.makespan = predicted_makespan(step, table_of(*found.choice));
     if (!out_.step || step.prediction.makespan < out_.step->prediction.makespan)
       out_.step = std::move(step);
   }
@@ -302,7 +303,7 @@ class RecomputeSearch {
   std::vector<Candidate> favourites_;  ///< of the quickest policy, whatever the memory cap
   double unlimited_ = 0;               ///< likewise, nanoseconds
   std::set<const RecomputeChoice*> searched_;
-  std::optional<Nanos> best_;
+  std::optional<Nanos> best_;     ///< makespan of what is known or found
   std::optional<Found> found_;    ///< the best, where list_scheduled()
   std::optional<Found> unmixed_;  ///< the best one with a policy for all layers, if that is another
   BestStep out_;
@@ -331,8 +332,8 @@ SearchBasis search_basis(const StepQuestion& question, const std::function<void(
 }
 
 BestStep search_recomputations(const StepQuestion& question, const SearchBasis& basis,
-                               const SearchDepth& depth, int threads) {
-  return RecomputeSearch(question, basis, depth, threads).run();
+                               const SearchDepth& depth, int threads, std::optional<Nanos> below) {
+  return RecomputeSearch(question, basis, depth, threads, below).run();
 }
 
 }  // namespace slimpack

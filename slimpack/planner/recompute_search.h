@@ -20,6 +20,7 @@ struct LeastNeed {
 
 /// The best step of several searches.
 struct BestStep {
+  /// Its prediction has at least the makespan; without `busy` it has nothing else.
   std::optional<RatedPlan> step;
   std::optional<LeastNeed> least;  ///< of the choices that do not fit, as far as it is known
 
@@ -43,9 +44,11 @@ struct SearchBasis {
 /// recomputation takes longer, and memory hinders it less: somewhere between is the best. Where
 /// memory makes even that notably longer, each policy for all layers is searched with cuts of its
 /// own. Only where nothing fits are all searched to the end, to find the memory that they would
-/// need. A mixture with the same cuts needs no less than the part of it that keeps less. The best
-/// step has its prediction. `threads` change nothing about the result.
+/// need. A mixture with the same cuts needs no less than the part of it that keeps less. `threads`
+/// change nothing about the result.
+/// Where a step is known, only steps `below` its makespan are looked for.
 [[nodiscard]] BestStep search_recomputations(const StepQuestion& question, const SearchBasis& basis,
-                                             const SearchDepth& depth, int threads);
+                                             const SearchDepth& depth, int threads,
+                                             std::optional<Nanos> below = std::nullopt);
 
 }  // namespace slimpack

@@ -41,12 +41,25 @@ struct Tried {
   Nanos end;  ///< of the step, if all units were like this one
 };
 
-/// The step's end with the unit's replicas alone.
+/// The step's end with the unit's replicas alone. Bytes are not needed.
 Nanos end_of(const UnitTrial& trial, const ListScheduler::Result& listed) {
   std::vector<Schedule> orders;
   for (const ReplicaPacks& replica : trial.replicas)
     orders.push_back(own_order(listed.schedule, replica.packs));
-  return simulate(trial.replicas, orders, {kChannelSlots, false}).makespan;
+  return simulated_makespan(trial.replicas, orders);
+}
+
+/// The most that comes after the last action.
+Nanos most_after(const UnitTrial& trial) {
+  Nanos most, last;
+  for (const ReplicaPacks& replica : trial.replicas) {
+    const TaskTimes& times = replica.times;
+    for (std::size_t r = 0; r < times.ranks(); ++r)
+      for (const Pass pass : {Pass::kBackward, Pass::kWeightGradient})
+        most = std::max(most, times.reduce_after(pass, r));
+    last = std::max(last, std::ranges::max(times.step_end));
+  }
+  return most + last;
 }
 
 /// A move of one lane, or of all lanes of its group size and pass.
@@ -61,15 +74,23 @@ class UnitRecut {
   /// Keeps references. REQUIRES: as recut.
   UnitRecut(const SearchRequest& request, const Unit& unit, RatedUnit& rated)
       : problem_(unit_problem(request, unit, {rated.candidate})), rated_(rated) {
-    UnitTrial trial = trial_of(problem_, rated.candidate, rated.packs);
-    choose_policy(trial);
-    end_ = slimpack::end_of(trial, rated);
-    auto lanes = cut_lanes(unit, rated.packs);
-    if (lanes) lanes_ = *std::move(lanes);
-    list_moves();
+    end_ = rated.makespan + most_after(trial_of(problem_, rated.candidate, rated.packs));
   }
 
+  /// The step's end, if all units were like this one; until `begin` the latest that it can be.
   [[nodiscard]] Nanos end() const { return end_; }
+
+  /// Prepares a unit that may be the slowest; most never are. False: that was done before.
+  bool begin() {
+    if (std::exchange(begun_, true)) return false;
+    UnitTrial trial = trial_of(problem_, rated_.candidate, rated_.packs);
+    choose_policy(trial);
+    end_ = slimpack::end_of(trial, rated_);
+    auto lanes = cut_lanes(problem_.unit, rated_.packs);
+    if (lanes) lanes_ = *std::move(lanes);
+    list_moves();
+    return true;
+  }
 
   /// Cuts the unit anew as a ramp, if one is faster. Tried once.
   bool ramp(std::int64_t& actions) {
@@ -254,6 +275,7 @@ class UnitRecut {
   Nanos end_;
   std::optional<Bytes> cap_;
   Pass first_ = Pass::kBackward;
+  bool begun_ = false;
   bool ramped_ = false;
   std::vector<LaneMove> moves_;
   std::size_t next_ = 0;  ///< of the moves
@@ -269,7 +291,7 @@ void recut(const SearchRequest& request, std::int64_t actions, StepSolution& sol
   while (actions > 0 && !out_of_time(request.depth)) {
     UnitRecut& slowest =
         **std::ranges::max_element(units, {}, [](const auto& unit) { return unit->end(); });
-    if (slowest.ramp(actions) || slowest.improve(actions)) continue;
+    if (slowest.begin() || slowest.ramp(actions) || slowest.improve(actions)) continue;
     if (request.depth.effort == 1) break;
     while (actions > 0 && !out_of_time(request.depth) && !slowest.detour(rng, actions)) continue;
   }

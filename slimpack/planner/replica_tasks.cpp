@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "slimpack/base/error.h"
 #include "slimpack/schedule/lowered_schedule.h"
+#include "slimpack/sim/simulate.h"
 
 namespace slimpack {
 namespace {
@@ -59,6 +61,17 @@ std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& co
   for (std::size_t r = 0; r < step.plan.replicas.size(); ++r)
     out.push_back(costed_replica(step, table, ReplicaId(r), counted));
   return out;
+}
+
+Nanos predicted_makespan(const RatedPlan& step, const StageTable& table) {
+  std::vector<ReplicaPacks> replicas;
+  replicas.reserve(step.plan.replicas.size());
+  for (std::size_t r = 0; r < step.plan.replicas.size(); ++r) {
+    SLIMPACK_CHECK(step.schedules[r].exchanges.empty());
+    const PackPlan& packs = step.plan.replicas[r].packs;
+    replicas.push_back({packs, table.times(packs, ReplicaId(r)), {}});
+  }
+  return simulated_makespan(replicas, step.schedules);
 }
 
 std::vector<Bytes> rank_needs(const RatedPlan& step, const Costs& cost, Counted counted) {

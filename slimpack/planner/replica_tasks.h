@@ -27,6 +27,10 @@ namespace slimpack {
 [[nodiscard]] std::vector<ReplicaPacks> costed_replicas(const RatedPlan& step, const Costs& cost,
                                                         Counted counted = Counted::kAll);
 
+/// The makespan that `predict` gives. Bytes are not needed, so it takes a part of the time.
+/// REQUIRES: no rank runs a part of another's attention (Schedule::exchanges).
+[[nodiscard]] Nanos predicted_makespan(const RatedPlan& step, const StageTable& table);
+
 /// By rank of the pipeline: the most bytes that any replica's rank holds in any timing.
 [[nodiscard]] std::vector<Bytes> rank_needs(const RatedPlan& step, const Costs& cost,
                                             Counted counted = Counted::kAll);

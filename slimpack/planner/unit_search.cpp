@@ -230,11 +230,10 @@ bool explore_one(const UnitProblem& problem, UnitKnown& known, const Candidate& 
     known.trials.push_back({candidate, {}, limits.bound});
     return false;
   }
+  const bool first = known.trials.empty();
   UnitTrial& trial = known.trials.emplace_back(cut_trial(problem, candidate));
-  if (names_candidates(problem) && known.trials.size() > 1 &&
-      trial.bound >= best_makespan(problem, known))
-    return false;
-  if (hopeless(trial, known.favourites.average)) {
+  const bool too_long = names_candidates(problem) && trial.bound >= best_makespan(problem, known);
+  if (!first && (too_long || hopeless(trial, known.favourites.average))) {
     if (packs > known.favourite().cut.fluid.packs) {
       limits.most = packs;
       limits.bound = trial.bound;

@@ -147,21 +147,28 @@ void StepGraph::join_merged(std::span<const PackPlan* const> packs) {
           join_on_all_stages(pass, first[k], member);
       }
     }
+    // Once all have joined: a gang may be all replicas.
+    for (const auto& [group, members] : first_of_group)
+      for (const Member& member : members) level_on_all_stages(pass, member);
   }
 }
 
 void StepGraph::join_on_all_stages(Pass pass, const Member& a, const Member& b) {
-  const std::size_t packs = placed_[a.replica].forwards + placed_[a.replica].backwards;
-  const std::size_t stages = placed_[a.replica].nodes.size() / packs;
-  for (std::size_t s = 0; s < stages; ++s) {
-    const std::int32_t one = place(a.replica, StageId(s), pass, a.pack);
-    const std::int32_t other = place(b.replica, StageId(s), pass, b.pack);
-    join(one, other);
-    const std::int64_t slowest = std::max(at(one).duration, at(other).duration);
-    for (std::int32_t n = one;;) {
+  for (std::size_t s = 0; s < placed_[a.replica].stages(); ++s)
+    join(place(a.replica, StageId(s), pass, a.pack), place(b.replica, StageId(s), pass, b.pack));
+}
+
+void StepGraph::level_on_all_stages(Pass pass, const Member& member) {
+  for (std::size_t s = 0; s < placed_[member.replica].stages(); ++s) {
+    const std::int32_t first = place(member.replica, StageId(s), pass, member.pack);
+    std::int64_t slowest = at(first).duration;
+    for (std::int32_t n = at(first).gang; n != first; n = at(n).gang)
+      slowest = std::max(slowest, at(n).duration);
+    std::int32_t n = first;
+    do {
       at(n).duration = slowest;
-      if ((n = at(n).gang) == one) break;
-    }
+      n = at(n).gang;
+    } while (n != first);
   }
 }
 

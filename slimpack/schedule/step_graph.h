@@ -94,6 +94,7 @@ class StepGraph {
     std::size_t forwards = 0, backwards = 0;
     std::vector<std::int32_t> nodes;
 
+    [[nodiscard]] std::size_t stages() const { return nodes.size() / (forwards + backwards); }
     [[nodiscard]] std::size_t index(StageId stage, Pass pass, PackId pack) const {
       const std::size_t first = stage.index() * (forwards + backwards);
       return first + (runs_forward_packs(pass) ? 0 : forwards) + pack.index();
@@ -116,6 +117,8 @@ class StepGraph {
     PackId pack;
   };
   void join_on_all_stages(Pass pass, const Member& a, const Member& b);
+  /// The nodes of a gang take as long as the slowest of them.
+  void level_on_all_stages(Pass pass, const Member& member);
   void set_waits();
   void start(std::int32_t leader);
   void put(std::int32_t node);

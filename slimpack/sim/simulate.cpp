@@ -200,6 +200,17 @@ SimulationResult simulate(std::span<const ReplicaPacks> replicas, std::span<cons
   return result;
 }
 
+Nanos simulated_makespan(std::span<const ReplicaPacks> replicas, std::span<const Schedule> orders,
+                         int slots) {
+  const StepGraph graph = timed_graph(replicas, orders, slots);
+  StepEnd step(graph.ranks());
+  for (std::size_t r = 0; r < replicas.size(); ++r) step.add(r, replicas[r].times, graph);
+  Nanos last;
+  for (const ReplicaPacks& replica : replicas)
+    last = std::max(last, std::ranges::max(replica.times.step_end));
+  return Nanos(step.all_reduced) + last;
+}
+
 Nanos order_bound(const Schedule& schedule, const TaskTimes& times) {
   StepGraph graph(std::span(&schedule, 1));
   graph.set_times(0, times);

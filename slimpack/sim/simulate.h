@@ -40,6 +40,11 @@ struct SimulationResult {
                                         std::span<const Schedule> orders,
                                         const SimulationOptions& options = {});
 
+/// The makespan of `simulate`. Bytes are not needed, so it takes a part of the time.
+/// Cost: O(actions).
+[[nodiscard]] Nanos simulated_makespan(std::span<const ReplicaPacks> replicas,
+                                       std::span<const Schedule> orders, int slots = kChannelSlots);
+
 /// A makespan_lower_bound until the last action ends, without reduction and step end. 0 without
 /// packs.
 [[nodiscard]] Nanos actions_lower_bound(const PackPlan& packs, const TaskTimes& times,
