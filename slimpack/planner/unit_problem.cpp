@@ -20,6 +20,19 @@ std::vector<Candidate> nearest_first(std::vector<Candidate> candidates, const Ca
   return candidates;
 }
 
+/// Some MicroPack has at least the mean of the tokens, and is held between its passes.
+int fewest_packs_of(const StepProblem& step, const Unit& unit) {
+  if (!step.memory_cap || !step.table.abilities().keeps_by_token) return 1;
+  Tokens tokens;
+  for (const Tokens length : unit.replicas.front().lengths) tokens += length;
+  Bytes most;
+  for (std::int32_t r = 0; r < step.table.layout().ranks(); ++r)
+    most = std::max(most, step.table.sequence_bytes(r, tokens));
+  const std::int64_t cap = std::max<std::int64_t>(1, step.memory_cap->count());
+  return static_cast<int>(
+      std::min<std::int64_t>(1 + (most.count() - 1) / cap, std::numeric_limits<int>::max()));
+}
+
 }  // namespace
 
 UnitProblem unit_problem(const SearchRequest& request, const Unit& unit,
@@ -38,6 +51,8 @@ UnitProblem unit_problem(const SearchRequest& request, const Unit& unit,
   problem.space.split = step.table.splits_backward();
   problem.space.paired = step.paired();
   std::vector<Candidate> more = request.candidates;
+  if (!more.empty() && !request.wants_need && step.table.replication().replicas == 1)
+    problem.fewest_packs = fewest_packs_of(step, unit);
   if (!more.empty())
     problem.rounds = 0;
   else

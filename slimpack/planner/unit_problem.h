@@ -25,6 +25,9 @@ struct UnitProblem {
   std::vector<Candidate> first;             ///< what it begins with: hints come first
   std::vector<SearchDirection> directions;  ///< of a round of `refine`
   std::size_t rounds = 1;                   ///< of `refine`; 0: the request names its candidates
+  /// Candidates with fewer MicroPacks never fit and are not looked at, where one replica has named
+  /// candidates: nobody asks then what they would need or would take.
+  int fewest_packs = 1;
 
   [[nodiscard]] const StepProblem& step() const { return request.problem; }
 };

@@ -226,6 +226,7 @@ void narrow(const UnitProblem& problem, UnitKnown& known, const UnitTrial& trial
 bool explore_one(const UnitProblem& problem, UnitKnown& known, const Candidate& candidate) {
   CoarseLimits& limits = known.limits;
   const int packs = candidate.cut.fluid.packs;
+  if (packs < problem.fewest_packs) return false;
   if (packs > limits.most || packs < limits.fewest) {
     known.trials.push_back({candidate, {}, limits.bound});
     return false;
