@@ -21,6 +21,9 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// Backward as a whole, and until its output can be sent.
 constexpr Pass kBackwards[] = {Pass::kBackward, Pass::kInputGradient};
 
+/// Ranks with less of the work of the busiest one are not looked at closely.
+constexpr double kBusy = 0.9;
+
 /// So many of the longest sequences may need groups whose messages are looked at slice by slice.
 constexpr std::size_t kMostMessages = 4;
 
@@ -121,15 +124,18 @@ class Bound {
     return bound;
   }
 
-  /// The share bound of the rank with the most work, which more replicas do not change; at least
-  /// `known`.
+  /// The greatest share bound of the ranks with the most work; at least `known`. Of ranks with as
+  /// much work the last one has the longest way in and out. More replicas change none of this.
   [[nodiscard]] double shared(Pass backward, double known) const {
-    std::vector<std::pair<double, double>> works;
+    std::map<double, std::int32_t> last_with;
     for (std::int32_t r = 0; r < times_.ranks(); ++r)
-      works.emplace_back(sum(this->works(r, backward)) / sum(times_.speed_on(r)),
-                         around(r, backward));
-    const auto busiest = static_cast<std::int32_t>(std::ranges::max_element(works) - works.begin());
-    return least_recomputing(share_problem(busiest, backward, known), busiest, known);
+      last_with[sum(works(r, backward)) / sum(times_.speed_on(r))] = r;
+    const double most = last_with.rbegin()->first;
+    for (const auto& [work, rank] : last_with)
+      if (work >= kBusy * most)
+        known =
+            std::max(known, least_recomputing(share_problem(rank, backward, known), rank, known));
+    return known;
   }
 
   /// The two backward passes ask for the same.
