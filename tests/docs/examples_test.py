@@ -94,7 +94,7 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path):
         (tmp_path / name).symlink_to(ROOT / name)
     text = with_changes((ROOT / "README.md").read_text(encoding="utf-8"), {
         # Less of everything.
-        "s/= 32768/= 8192/": "s/= 32768/= 1024/; s/= 8192/= 512/; s/^steps = 20/steps = 4/",
+        "s/= 32768/= 8192/": "s/= 32768/= 1024/; s/= 8192/= 512/; s/^steps = 20/steps = 4/; s/= 131072/= 2048/",
         "train.steps=40": "train.steps=8", "step-00000040": "step-00000008", "steps 3": "steps 1",
     })
     blocks = [block for language, _, block in BLOCK.findall(text.partition("## Commands")[2])
@@ -134,7 +134,9 @@ def test_python_examples_run_and_print_what_is_shown(page, tmp_path):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = [code for language, _, code in BLOCK.findall(text) if language == "python"]
     code = "".join([PREPARED, *blocks])
-    code = code.replace("train.steps=100", "train.steps=2")  # a hundred say no more
+    for more, fewer in {"train.steps=100": "train.steps=2", "steps=2).best": "steps=1).best",
+                        "ranks=32)": "ranks=8)"}.items():
+        code = code.replace(more, fewer)  # more say no more
     require_in_order(outputs(text), run(code, tmp_path))
 
 
