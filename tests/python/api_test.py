@@ -375,7 +375,7 @@ def test_layouts_are_those_of_the_program(named_run, lengths):
     assert found.best["tokens_per_second"] == pytest.approx(program[0]["tokens_per_second"])
     assert found.best["settings"][0].startswith("parallel.tp=")
     assert "tokens/s" in str(found) and "Known error" in str(found)
-    alone = slimpack.layout(lengths, "llama-3-8b", "h100", ranks=8)
+    alone = slimpack.layout(lengths[:8], "llama-3-8b", "h100", ranks=8)
     assert {(row["tp"] * row["pp"] * row["dp"]) for row in alone.rows} == {8}
 
 
