@@ -110,7 +110,7 @@ def is_skipped(command, page):
 
 
 def write_workspace(folder):
-    """What pages say that their reader has."""
+    """Writes the files that readers of the pages have."""
     for name in ("examples", "models", "hardware", "slimpack"):
         (folder / name).symlink_to(ROOT / name)
     write_small_chat_model(folder / "MODEL", ["def main(): the Heron leaves at 13:20."])

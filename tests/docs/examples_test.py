@@ -50,6 +50,7 @@ def require_in_order(wanted, printed):
     assert [line for line in wanted if not any(shows(line, other) for other in rest)] == []
 
 
+@pytest.mark.whole
 def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path):
     """In a fresh folder with the repository's files; torchrun on two processes of this machine."""
     for name in ("examples", "models", "hardware", "slimpack", "python"):
@@ -147,6 +148,7 @@ def test_the_page_on_fine_tuning_runs_from_conversations_to_an_answer(tmp_path):
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("page", ["losses.md"])
 def test_a_page_begins_with_a_script_that_runs_and_prints_what_is_shown(page, tmp_path):
     script, command, shown = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))[:3]

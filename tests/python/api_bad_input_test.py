@@ -154,6 +154,7 @@ def resident_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+@pytest.mark.whole
 def test_plans_and_refusals_leak_nothing():
     lengths = np.full(2000, 700)
 

@@ -279,6 +279,7 @@ def test_fit_tells_what_would_fit(lengths):
     assert any(setting.startswith("parallel.") for setting in changed) and "--set" not in str(large)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("options", [{"most_merged": 1}, {"planner": "packed"}], ids=str)
 def test_changes_that_fit_are_printed_as_arguments_of_a_job(lengths, options):
     arguments = dict(model="llama-3-8b", parallel=PARALLEL, hardware="h100", memory_cap="3GB",
