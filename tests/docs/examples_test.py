@@ -64,7 +64,7 @@ def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path):
         "--nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint host1:29500": "--standalone --nproc-per-node 2",
         "parallel.dp=8 --set train.device=cuda": "output.dir=runs/processes",
     })
-    blocks = [block for language, _, block in BLOCK.findall(text.partition("## Commands")[2])
+    blocks = [block for language, _, block in BLOCK.findall(text)
               if language == "sh" and not block.startswith("make")]
     printed = run("".join(SHELL.format(code=block) for block in blocks), tmp_path)
     faster = [re.fullmatch(r"slimpack trains ([\d.]+) times as fast as .*", line) for line in printed]
