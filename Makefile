@@ -114,7 +114,7 @@ fa4:  ## FlashAttention-4 for Hopper GPUs, optional: 4 GB of packages, ten minut
 
 docs: build  ## build the documentation site, build/site
 	@tools/setup.sh tests
-	@$(PYTHON) -m mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict  # with --quiet it would not count warnings
 
 format:  ## format the C++ files (clang-format 14)
 	@tools/check_format.sh fix

@@ -1,6 +1,7 @@
 """The package that the Python tests see, and how they are chosen."""
 
 import collections
+import os
 import sys
 import zlib
 from pathlib import Path
@@ -18,11 +19,12 @@ LONG_CASES = {"apps", "draft", "packflow", "torch_pipeline", "trainer"}
 def pytest_addoption(parser):
     parser.addoption("--sample", type=int, default=1, metavar="N",
                      help="of tests with parameters in rooms that train, of those with random cases (a "
-                     "parameter 'seed') and of those marked 'cases', every N-th case alone; from 2 on "
-                     "none of those marked 'whole'")
+                     "parameter 'seed') and of those marked 'cases', every N-th case alone, and an N-th of "
+                     "hypothesis' examples; from 2 on none of those marked 'whole'")
 
 
 def pytest_configure(config):
+    os.environ["SLIMPACK_SAMPLE"] = str(config.getoption("--sample"))  # for tests/support/generated.py
     config.addinivalue_line("markers", "cases: many of one kind, of which a sample tells most")
     config.addinivalue_line("markers", "whole: runs something long that others test in parts")
 

@@ -4,7 +4,7 @@
     tools/draw_docs.py BUILD/python [write]
 
 Prints a line for each picture that is not what the program draws, and exits with 1 when there is one; with
-`write`, writes it.
+`write`, writes it. It takes a minute.
 """
 
 import subprocess
@@ -15,48 +15,45 @@ from pathlib import Path
 from generated_files import ROOT, compare_or_write
 
 
-def pictures():
-    """Names and texts."""
-    from slimpack import _planner
-
-    tutorial = planned_step().timeline()
-    return {"packed-and-sliced.svg": packed_and_sliced(), "layouts.svg": layouts(), "sweep.svg": sweep(),
-            "tutorial.svg": _planner.timelines_svg([("one step", tutorial)])}
-
-
-def packed_and_sliced():
+def packed_and_sliced(program):
     """The picture of README.md and docs/index.md."""
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan.json"
         planned_step().save(plan)
-        return drawn_by_program("report", plan)
+        return drawn_by_program(program, "report", plan)
 
 
-def layouts():
+def tutorial(_):
+    """The picture of docs/tutorial.md."""
+    from slimpack import _planner
+
+    return _planner.timelines_svg([("one step", planned_step().timeline())])
+
+
+def layouts(program):
     """The picture of docs/layout.md."""
     return drawn_by_program(
-        "layout", "--model", ROOT / "models" / "llama-3.1-8b.json", "--hardware",
+        program, "layout", "--model", ROOT / "models" / "llama-3.1-8b.json", "--hardware",
         ROOT / "hardware" / "h100.toml", "--ranks", "256", "--lengths",
         ROOT / "bench" / "data" / "wlbllm_lengths.txt", "--context", "131072", "--step-tokens", "4194304",
         "--steps", "1")
 
 
-def drawn_by_program(*arguments):
+def drawn_by_program(program, *arguments):
     """The picture that a command of the program draws with --svg."""
     with tempfile.TemporaryDirectory() as folder:
         picture = Path(folder) / "picture.svg"
-        subprocess.run([Path(sys.argv[1]).parent / "slimpack", *arguments, "--svg", picture], check=True,
-                       capture_output=True)
+        subprocess.run([program, *arguments, "--svg", picture], check=True, capture_output=True)
         return picture.read_text()
 
 
-def sweep():
+def sweep(program):
     """The picture of docs/sweep.md."""
     settings = ["model.config=" + str(ROOT / "models" / "llama-3.1-8b.json"),
                 "hardware.file=" + str(ROOT / "hardware" / "h100.toml"), "train.dtype=bf16",
                 "train.device=cuda", "parallel.tp=4", "data.context=65536", "plan.recompute=auto"]
     return drawn_by_program(
-        "sweep", ROOT / "examples" / "demo.toml", "--lengths", ROOT / "examples" / "lengths.txt",
+        program, "sweep", ROOT / "examples" / "demo.toml", "--lengths", ROOT / "examples" / "lengths.txt",
         *(word for setting in settings for word in ("--set", setting)), "--over",
         "packs=8,16,32,64,128,256,512,1024", "--over", "pp=2,4,8")
 
@@ -69,10 +66,15 @@ def planned_step():
     return slimpack.Job("llama-3.1-8b", {"pp": 2, "dp": 4, "tp": 4}, "h100").plan(slimpack.split_documents(documents, 65536))
 
 
+# The text of each picture, from the path of the program.
+PICTURES = {"packed-and-sliced.svg": packed_and_sliced, "layouts.svg": layouts, "sweep.svg": sweep,
+            "tutorial.svg": tutorial}
+
+
 def main():
     sys.path.insert(0, sys.argv[1])
-    folder = ROOT / "docs" / "images"
-    return compare_or_write({folder / name: text for name, text in pictures().items()}, "program draws")
+    program, folder = Path(sys.argv[1]).parent / "slimpack", ROOT / "docs" / "images"
+    return compare_or_write({folder / name: drawn(program) for name, drawn in PICTURES.items()}, "program draws")
 
 
 if __name__ == "__main__":

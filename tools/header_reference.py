@@ -72,9 +72,10 @@ def names(code):
 
 
 def prose(lines):
-    """A comment as Markdown: blank lines around lists, and names set as code."""
+    """A comment as Markdown: blank lines around lists, names set as code, and indices, [stage][pack],
+    that are no links."""
     text = re.sub(r"(?<=\n)(?= - )", "\n", "\n".join(lines), count=1)
     parts = re.sub(r"(\n +.*\n)(?=\S)", r"\1\n", text).split("`")
-    parts[::2] = [NAME_IN_PROSE.sub(r"`\g<0>`", html.escape(part, quote=False).replace("*", r"\*"))
+    parts[::2] = [NAME_IN_PROSE.sub(r"`\g<0>`", html.escape(part, quote=False).replace("*", r"\*").replace("][", r"]\["))
                   for part in parts[::2]]
     return "`".join(parts)

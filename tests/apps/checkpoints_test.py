@@ -14,6 +14,9 @@ from forking import forked_job
 from program import (SLIMPACK, assert_failed, assert_refused, learned, losses, metrics,
                      newest_checkpoint, run, settings, tensors, with_full_disk)
 
+# How often jobs are killed: fewer times in a sample, more in `make soak`.
+KILLS = int(os.environ.get("SLIMPACK_KILLS", "4"))
+
 
 def names(folder):
     return sorted(p.name for p in (folder / "checkpoints").iterdir())
@@ -45,14 +48,15 @@ def train_and_kill(file, overrides, r):
                 "parallel.exchange_context=true"]),
 ])
 def test_a_run_that_is_killed_again_and_again_ends_as_if_it_had_not_been(workspace, name, grid):
-    steps = 45  # ten kills after at most three steps, and what is left to do
+    kills = 2 + 2 * KILLS
+    steps = 4 * kills + 5  # each kill comes after at most three steps; and what is left to do
     usual = ["data.step_tokens=200", "plan.granularity=32", f"train.steps={steps}", *grid]
     expected = workspace.train(f"{name}-never-killed", *usual)
     killed = workspace.folder / f"{name}-killed"
     file = workspace.config(killed.name)
     often = [*usual, "checkpoint.every=1"]
     r = random.Random(name)
-    for _ in range(10):
+    for _ in range(kills):
         train_and_kill(file, often, r)
     done = resume(workspace, killed.name, *often)
     assert done.returncode == 0, done.stderr
@@ -76,14 +80,13 @@ def kill_one(workspace, command, r):
 
 @pytest.mark.whole
 def test_a_job_that_loses_processes_ends_as_if_it_had_not(workspace):
-    kills = int(os.environ.get("SLIMPACK_KILLS", "4"))
-    steps = 20 * kills + 20  # more than a job gets to before it is killed
+    steps = 20 * KILLS + 20  # more than a job gets to before it is killed
     usual = ["data.step_tokens=200", "plan.granularity=32", f"train.steps={steps}", "parallel.pp=2"]
     expected = workspace.train("threads", *usual)
     command = ["-m", "slimpack.worker", workspace.config("processes"), "--resume", "auto",
                *settings([*usual, "checkpoint.every=1"])]
     r = random.Random(1)
-    for _ in range(kills):
+    for _ in range(KILLS):
         kill_one(workspace, command, r)
     with forked_job(workspace.folder, *[command] * 2) as processes:
         assert processes.codes() == [0] * 2, processes.text()

@@ -54,6 +54,7 @@ def test_a_whole_document_in_bf16_takes_few_operators(counted):
     assert case["backward_per_layer"] <= 24
 
 
+@pytest.mark.whole
 def test_norms_of_queries_and_keys_take_three_more(counted):
     """Backward makes q again, and adds up the sums of two weights. The rest is rope's."""
     [case] = [c for c in counted if {**WHOLE, "qk_norm": True}.items() <= c.items()]
@@ -62,22 +63,26 @@ def test_norms_of_queries_and_keys_take_three_more(counted):
     assert case["backward_per_layer"] == plain["backward_per_layer"] + 3
 
 
+@pytest.mark.whole
 def test_a_further_document_takes_none(counted):
     assert all(case["per_extra_document"] == 0 for case in counted if not case["sliced"])
 
 
+@pytest.mark.whole
 def test_a_further_slice_with_a_prefix_joins_the_call_of_the_others(counted):
     """Copies of its keys into the store, and what it leaves of its sequence's dK and dV: no attention
     and no rope of its own. It is the last of its sequence, for which no other has left anything."""
     assert all(case["per_extra_document"] <= 8 for case in counted if case["sliced"])
 
 
+@pytest.mark.whole
 def test_the_host_waits_at_most_once_for_an_action(counted):
     for case in counted:
         assert case["host_syncs_per_action"] <= 1, case
         assert case["host_syncs_per_action_of_threads"] <= 1, case
 
 
+@pytest.mark.whole
 def test_tensor_parallel_rows_take_as_many_operators_for_any_number_of_ranks(counted):
     """A gather copies the own rows into one tensor and selects once, two and one more forward, for
     attention and MLP each. A scatter selects once and adds the others' sums, tp - 1 times."""

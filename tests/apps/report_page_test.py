@@ -230,7 +230,7 @@ def test_print_is_light_and_without_buttons(trained, opened):
 def large(workspace, tmp_path_factory):
     """The page of a plan with 5,000 spans or more on 128 ranks."""
     folder = tmp_path_factory.mktemp("large")
-    (folder / "lengths.txt").write_text("".join(f"{n * 37 % 900 + 100}\n" for n in range(400)))
+    (folder / "lengths.txt").write_text("".join(f"{n * 37 % 900 + 100}\n" for n in range(200)))
     done = run("plan", workspace.config("large", num_hidden_layers=16), "--lengths", folder / "lengths.txt", "--set", "parallel.pp=16",
                "--set", "parallel.dp=8", "--set", "plan.memory_cap=none", "--out", folder / "plan.json")
     assert done.returncode == 0, done.stderr

@@ -1,22 +1,16 @@
 """The examples of the documentation run, and print what the pages show."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
+from pages import BLOCK, ROOT, SHELL, lines, run, with_changes
 from processes import BUILD
 from small_chat_model import write_small_chat_model
-
-ROOT = Path(__file__).parents[2]
-BLOCK = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
-# How long planning took, in tables: it depends on the machine.
-PLANNED_IN = re.compile(r"[\d.]+ (?:ns|µs|ms|s)(?= +[\d.]+%$)", re.MULTILINE)
 
 # docs/python.md says that its reader has this.
 PREPARED = """
@@ -34,17 +28,6 @@ step_tokens = 512
 [output]
 dir = "run"
 """
-SHELL = """
-import subprocess
-subprocess.run(["bash", "-euo", "pipefail", "-c", {code!r}], check=True)
-"""
-
-
-def with_changes(text, changes):
-    for old, new in changes.items():
-        assert old in text, old
-        text = text.replace(old, new)
-    return text
 
 
 def outputs(text):
@@ -54,27 +37,6 @@ def outputs(text):
     return [line for before, (language, title, shown) in zip(blocks, blocks[1:], strict=False)
             if before[0] == "python" and language == "text" and not title
             for line in lines(shown) if line != "…"]
-
-
-def lines(text):
-    """Lines that hold text, without what depends on the machine or on the width of a column."""
-    return [" ".join(line.split()) for line in PLANNED_IN.sub("", text).splitlines()
-            if line.strip("─ ")]
-
-
-def run(code, folder):
-    """The text that the program prints, in a folder where `slimpack` is the command line."""
-    command = folder / "bin" / "slimpack"
-    command.parent.mkdir(exist_ok=True)
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m slimpack "$@"\n')
-    command.chmod(0o755)
-    path = [command.parent, Path(sys.executable).parent, os.environ["PATH"]]
-    done = subprocess.run([sys.executable, "-u", "-c", code], capture_output=True, text=True,
-                          check=False, cwd=folder,
-                          env={**os.environ, "PATH": os.pathsep.join(map(str, path)),
-                               "PYTHONPATH": str(BUILD / "python")})
-    assert done.returncode == 0, done.stdout + done.stderr
-    return lines(done.stdout)
 
 
 def shows(line, printed):
@@ -88,40 +50,30 @@ def require_in_order(wanted, printed):
     assert [line for line in wanted if not any(shows(line, other) for other in rest)] == []
 
 
+@pytest.mark.whole
 def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path):
-    """In a fresh folder with the repository's files; torchrun needs two machines."""
+    """In a fresh folder with the repository's files; torchrun on two processes of this machine."""
     for name in ("examples", "models", "hardware", "slimpack", "python"):
         (tmp_path / name).symlink_to(ROOT / name)
     text = with_changes((ROOT / "README.md").read_text(encoding="utf-8"), {
         # Less of everything.
-        "s/= 32768/= 8192/": "s/= 32768/= 1024/; s/= 8192/= 512/; s/^steps = 20/steps = 4/",
+        "s/= 32768/= 8192/": "s/= 32768/= 1024/; s/= 8192/= 512/; s/^steps = 20/steps = 4/; s/= 131072/= 2048/",
         "train.steps=40": "train.steps=8", "step-00000040": "step-00000008", "steps 3": "steps 1",
+        "layout examples/llama.toml --lengths examples/lengths.txt":
+            "layout examples/llama.toml --lengths <(head -n 12 examples/lengths.txt)",
+        "--nnodes 2 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint host1:29500": "--standalone --nproc-per-node 2",
+        "parallel.dp=8 --set train.device=cuda": "output.dir=runs/processes",
     })
-    blocks = [block for language, _, block in BLOCK.findall(text.partition("## Commands")[2])
-              if language == "sh" and not block.startswith(("make", "torchrun"))]
+    blocks = [block for language, _, block in BLOCK.findall(text)
+              if language == "sh" and not block.startswith("make")]
     printed = run("".join(SHELL.format(code=block) for block in blocks), tmp_path)
     faster = [re.fullmatch(r"slimpack trains ([\d.]+) times as fast as .*", line) for line in printed]
     assert [float(found[1]) > 1 for found in faster if found] == [True]  # the example shows a gain
     for file in ("llama.json", "llama.html", "llama.svg", "sweep.svg", "trace.json", "mine/report.html",
-                 "again/report.html"):
+                 "again/report.html", "processes/metrics.jsonl"):
         assert (tmp_path / "runs" / file).stat().st_size > 0, file
     assert len((tmp_path / "runs" / "mine" / "metrics.jsonl").read_text().splitlines()) >= 8
     assert list((tmp_path / "runs" / "mine").rglob("events.out.tfevents*"))
-
-
-def test_pages_on_planning_begin_with_commands_that_run(tmp_path):
-    """The test above runs those that the README has, too."""
-    for name in ("examples", "models", "hardware"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "runs").mkdir()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    heads = [next(block for language, _, block in BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
-                  if language == "sh")
-             for page in ("fit.md", "schedule.md", "sweep.md", "planner.md", "solver.md", "baselines.md")]
-    others = [line for head in heads for line in head.splitlines() if line.partition(" #")[0].rstrip() not in readme]
-    assert others
-    run("".join(SHELL.format(code=line) for line in others), tmp_path)
-    assert (tmp_path / "runs" / "sweep.svg").stat().st_size > 0
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
@@ -134,7 +86,9 @@ def test_python_examples_run_and_print_what_is_shown(page, tmp_path):
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = [code for language, _, code in BLOCK.findall(text) if language == "python"]
     code = "".join([PREPARED, *blocks])
-    code = code.replace("train.steps=100", "train.steps=2")  # a hundred say no more
+    for more, fewer in {"train.steps=100": "train.steps=2", "steps=2).best": "steps=1).best",
+                        "layout(lengths,": "layout(lengths[:8],"}.items():
+        code = code.replace(more, fewer)  # more say no more
     require_in_order(outputs(text), run(code, tmp_path))
 
 
@@ -173,16 +127,17 @@ def test_the_example_of_a_mixture_runs_and_prints_what_is_shown(tmp_path):
 
 
 def test_the_page_on_fine_tuning_runs_from_conversations_to_an_answer(tmp_path):
-    """On a small model in place of SmolLM2, for three steps; torchrun's program has tests of its own."""
+    """On a small model in place of SmolLM2, for three steps."""
     examples = tmp_path / "examples"
     examples.mkdir()
-    shutil.copy(ROOT / "examples" / "conversations.py", examples)
+    for program in ("conversations.py", "train_any_model.py"):
+        shutil.copy(ROOT / "examples" / program, examples)
     (examples / "fine-tune.toml").write_text("[hardware]\n" + with_changes(
         (ROOT / "examples" / "fine-tune.toml").read_text(encoding="utf-8"), {"steps = 40": "steps = 3"}))
     write_small_chat_model(tmp_path / "SmolLM2-135M-Instruct", ["When does the Heron leave? The Heron leaves at 13:20."])
-    blocks = BLOCK.findall((ROOT / "docs" / "fine-tuning.md").read_text(encoding="utf-8"))
-    code = SHELL.format(code="".join(block for language, _, block in blocks
-                                     if language == "sh" and not block.startswith("torchrun")))
+    blocks = BLOCK.findall(with_changes((ROOT / "docs" / "fine-tuning.md").read_text(encoding="utf-8"), {
+        "--output runs/any": "--output runs/any --steps 2 --step-tokens 2048"}))
+    code = SHELL.format(code="".join(block for language, _, block in blocks if language == "sh"))
     printed = run(code, tmp_path)
     # The lines of the page that do not depend on the model.
     shown = lines(next(block for _, title, block in blocks if title.startswith("Prints") and "document 0" in block))
@@ -193,6 +148,7 @@ def test_the_page_on_fine_tuning_runs_from_conversations_to_an_answer(tmp_path):
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("page", ["losses.md"])
 def test_a_page_begins_with_a_script_that_runs_and_prints_what_is_shown(page, tmp_path):
     script, command, shown = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))[:3]
@@ -215,7 +171,7 @@ def test_the_script_of_the_page_on_trainers_runs(tmp_path):
     page = with_changes((ROOT / "docs" / "trainer.md").read_text(encoding="utf-8"), {
         'eval_strategy="epoch"': 'eval_strategy="steps", eval_steps=1, max_steps=2, logging_steps=1, use_cpu=True'})
     (script,) = [block for language, _, block in BLOCK.findall(page) if language == "python"]
-    printed = run(SHELL.format(code="python examples/conversations.py runs/ferries") + script, tmp_path)
+    printed = run(SHELL.format(code="python examples/conversations.py runs/ferries --count 32 --held-out 8") + script, tmp_path)
     losses = [re.findall(rf"'{name}': '([0-9.]+)'", "\n".join(printed)) for name in ("loss", "eval_loss")]
     assert [len(of_name) for of_name in losses] == [2, 2], printed
     assert (tmp_path / "runs" / "chats" / "checkpoint-2" / "model.safetensors").exists()

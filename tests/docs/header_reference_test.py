@@ -24,7 +24,7 @@ struct Elsewhere;  // elsewhere.h
 
 /// The rules:
 ///  - at most 2 * limit_of(box), kAlways,
-///    and a < b;
+///    and [a][b] < b;
 /// REQUIRES: `one_box`.
 [[nodiscard]] std::vector<int> sizes(int a,
                                      int b);
@@ -61,7 +61,7 @@ what they hold.
 The rules:
 
  - at most 2 \\* `limit_of`(box), `kAlways`,
-   and a &lt; b;
+   and [a]\\[b] &lt; b;
 
 REQUIRES: `one_box`.
 

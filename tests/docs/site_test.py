@@ -1,26 +1,41 @@
-"""The documentation's site builds without a warning, commands of pages name options and keys that there are, and
-the program draws the pictures."""
+"""The documentation's site builds without a warning, its search finds the right page first, commands of pages name
+options and keys that there are, and the program draws the pictures."""
 
+import functools
 import html
+import http.server
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import threading
 import tomllib
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import sync_playwright
 from processes import BUILD
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from command_reference import printed  # noqa: E402
+from draw_docs import PICTURES  # noqa: E402
 from repository_link import web_address, with_links_outside  # noqa: E402
 
 
 BLOCK = re.compile(r'^```(\w+)(?: title="[^"]*")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CHROMIUM = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+# Newcomers search for these words; this page answers them.
+SEARCHED = {
+    "loss is NaN": "checkpoints", "out of memory": "fit", "OOM": "fit", "resume on fewer GPUs": "checkpoints",
+    "is my model exact": "any-model", "install without GPU": "install", "fine-tune on chats": "fine-tuning",
+    "several machines": "processes", "multi node": "processes", "which layout is fastest": "layout",
+    "my own dataset": "datasets", "how accurate are predictions": "prediction", "lora": "lora",
+    "what do I gain": "tutorial", "keep my trainer": "trainer", "wandb": "metrics",
+}
 # Axes of a sweep that are no keys of a run file.
 AXES = {"packs", "taper", "order"}
 
@@ -31,10 +46,9 @@ def help_of(command):
 
 @pytest.fixture(name="site", scope="module")
 def fixture_site(tmp_path_factory):
-    """(folder, exit code, what mkdocs said)"""
+    """(folder, exit code, what mkdocs said). It counts the warnings that it prints: --quiet hides them."""
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict",
-                           "--site-dir", folder],
+    done = subprocess.run([sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
                           cwd=ROOT, capture_output=True, text=True, check=False)
     return folder, done.returncode, done.stdout + done.stderr
 
@@ -124,6 +138,46 @@ def test_the_site_builds_without_a_warning(site):
     assert [page for page in tmp_path.rglob("index.html") if 'href="../../' in page.read_text(encoding="utf-8")] == []
 
 
+class Files(http.server.SimpleHTTPRequestHandler):
+    """Files, without a line for each."""
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(name="page")
+def fixture_page(site):
+    """The site's first page in Chromium. Search needs a server, and no other."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=site[0])) as server:
+        threading.Thread(target=server.serve_forever).start()
+        with sync_playwright() as playwright:
+            page = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
+            address = f"http://127.0.0.1:{server.server_port}/"
+            elsewhere = []
+            page.on("request", lambda request: elsewhere.append(request.url)
+                    if not request.url.startswith((address, "data:", "blob:")) else None)
+            page.goto(address, wait_until="networkidle")
+            yield page
+        server.shutdown()
+    assert elsewhere == []
+
+
+def first_found(page, words):
+    """The page that the site's search finds first."""
+    field, item = page.locator(".md-search__input"), page.locator(".md-search-result__item")
+    for text, state in (("", "detached"), (words, "attached")):
+        field.fill(text)
+        field.press("End")  # the search begins with a key
+        item.first.wait_for(state=state)
+    return item.first.locator("a").first.get_attribute("href").partition("?")[0].rstrip("/").rpartition("/")[2]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium; on Debian tools/setup.sh installs it")
+def test_what_newcomers_search_for_is_found_first(page):
+    page.locator(".md-search__input").click()
+    assert {words: first_found(page, words) for words in SEARCHED} == SEARCHED
+
+
 def helps_of(site):
     """The helps that docs/commands.md shows, by command."""
     page = (site[0] / "commands" / "index.html").read_text(encoding="utf-8")
@@ -194,7 +248,13 @@ def test_without_a_repository_a_file_outside_of_the_site_is_named():
     assert with_links_outside("[figures](../hardware/README.md)", None) == "figures (`hardware/README.md`)"
 
 
-def test_pictures_are_what_the_program_draws():
-    done = subprocess.run([sys.executable, ROOT / "tools" / "draw_docs.py", BUILD / "python"],
-                          capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+def test_every_picture_is_drawn_by_the_program():
+    assert {picture.name for picture in (ROOT / "docs" / "images").iterdir()} == set(PICTURES)
+
+
+@pytest.mark.parametrize("name", [
+    "packed-and-sliced.svg", "sweep.svg", "tutorial.svg",
+    pytest.param("layouts.svg", marks=pytest.mark.whole)])  # a minute
+def test_pictures_are_what_the_program_draws(name):
+    assert PICTURES[name](BUILD / "slimpack") == (ROOT / "docs" / "images" / name).read_text(encoding="utf-8"), \
+        "write it with tools/draw_docs.py build/release/python write"

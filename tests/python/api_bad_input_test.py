@@ -6,7 +6,8 @@ import resource
 import numpy as np
 import pytest
 import slimpack
-from hypothesis import given, settings
+from generated import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 MODEL = {
@@ -115,7 +116,7 @@ def test_unknown_keywords_are_named():
        granularity=st.sampled_from([None, 0, 1, 64, 128, 10**6]),
        cap=st.sampled_from([None, "none", "1KiB", "1MiB", 10**9, -5, "x"]),
        planner=st.sampled_from(["slimpack", "packed", "other"]))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_any_job_is_planned_or_refused(lengths, pp, dp, tp, granularity, cap, planner):
     try:
         step = planned(lengths, parallel={"pp": pp, "dp": dp, "tp": tp}, granularity=granularity,
@@ -133,7 +134,7 @@ def test_any_job_is_planned_or_refused(lengths, pp, dp, tp, granularity, cap, pl
 @given(st.dictionaries(st.sampled_from([*MODEL, "rope_scaling", "head_dim", "extra"]),
                        st.one_of(st.none(), st.booleans(), st.integers(-5, 10**20), st.floats(),
                                  st.text(max_size=5), st.lists(st.integers(), max_size=2))))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_any_model_is_planned_or_refused(changes):
     try:
         planned([100, 200], model={**MODEL, **changes})
@@ -142,7 +143,7 @@ def test_any_model_is_planned_or_refused(changes):
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_any_text_is_refused_as_a_plan(text):
     with pytest.raises(slimpack.InvalidInput):
         slimpack.StepPlan.from_json(text)
@@ -153,6 +154,7 @@ def resident_kib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
+@pytest.mark.whole
 def test_plans_and_refusals_leak_nothing():
     lengths = np.full(2000, 700)
 

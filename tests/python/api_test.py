@@ -279,6 +279,7 @@ def test_fit_tells_what_would_fit(lengths):
     assert any(setting.startswith("parallel.") for setting in changed) and "--set" not in str(large)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("options", [{"most_merged": 1}, {"planner": "packed"}], ids=str)
 def test_changes_that_fit_are_printed_as_arguments_of_a_job(lengths, options):
     arguments = dict(model="llama-3-8b", parallel=PARALLEL, hardware="h100", memory_cap="3GB",
@@ -375,7 +376,7 @@ def test_layouts_are_those_of_the_program(named_run, lengths):
     assert found.best["tokens_per_second"] == pytest.approx(program[0]["tokens_per_second"])
     assert found.best["settings"][0].startswith("parallel.tp=")
     assert "tokens/s" in str(found) and "Known error" in str(found)
-    alone = slimpack.layout(lengths, "llama-3-8b", "h100", ranks=8)
+    alone = slimpack.layout(lengths[:8], "llama-3-8b", "h100", ranks=8)
     assert {(row["tp"] * row["pp"] * row["dp"]) for row in alone.rows} == {8}
 
 

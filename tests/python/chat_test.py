@@ -5,7 +5,8 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from generated import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from slimpack import InvalidInput
 from slimpack.generation.chat import Chat
@@ -205,7 +206,7 @@ def fixture_both(tmp_path_factory, tokenizer_json):
     return text_of(made, 310), AutoTokenizer.from_pretrained(made)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@examples(100, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(messages=st.lists(MESSAGE, min_size=1, max_size=4), tools=st.none() | st.lists(VALUES.filter(
     lambda value: isinstance(value, dict)), max_size=2), name=st.sampled_from(["tools of qwen", "tojson of messages", "items"]))
 def test_any_messages_are_rendered_as_transformers_renders_them(both, messages, tools, name):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import slimpack
 import torch
-from hypothesis import given, settings
+from generated import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from slimpack.torch import PackedCollator
 from transformers import DataCollatorWithFlattening
@@ -21,7 +22,7 @@ def assert_same(ours, theirs):
 
 @given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=9), min_size=1, max_size=5), st.booleans(),
        st.sampled_from(CONVERSIONS))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_it_gives_what_transformers_gives(tokens, with_labels, convert):
     documents = [{"input_ids": ids, **({"labels": [-100] + ids[1:]} if with_labels else {})} for ids in tokens]
     theirs = DataCollatorWithFlattening(return_flash_attn_kwargs=True, return_tensors="pt")(documents)

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from chat_data import CHATML, STYLES, Style, make_folder, write_objects
-from hypothesis import HealthCheck, given, settings
+from generated import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from slimpack.command_line import one_line
 from slimpack.text.batches import Batch, Position
@@ -226,7 +227,7 @@ def fixture_encoders(tmp_path_factory):
     return made
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@examples(300, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(line=VALUES | st.fixed_dictionaries({"messages": MESSAGES}, optional={"tools": VALUES})
        | st.fixed_dictionaries({"prompt": TEXTS | MESSAGES, "completion": TEXTS | MESSAGES}), which=st.integers(0, 35))
 def test_any_line_becomes_tokens_with_a_mask_or_one_line(encoders, line, which):

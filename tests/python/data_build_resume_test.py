@@ -53,6 +53,7 @@ def noted_documents(folder):
     return json.loads(file.read_text())["documents"] if file.exists() else 0
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("processes", [1, 3])
 def test_killed_builds_go_on_to_the_same_bytes(corpus, tokenizer, whole, tmp_path, processes):
     """Killed each time that more of it has reached the disk. The number of processes may change."""
@@ -196,6 +197,7 @@ def other_tokenizer(begun):
     begun["--tokenizer"] = changed
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("change, parts", [
     (other_size, ["in.jsonl' has changed"]),
     (other_time, ["in.jsonl' has changed"]),

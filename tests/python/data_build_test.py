@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from generated import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from processes import BUILD
 from terminal import on_terminal
@@ -60,7 +61,7 @@ TEXT = st.one_of(st.text(), st.text(alphabet="the cat\r\n\0\u00a0\u2028é猫🐈
                  st.builds(lambda text, times: text * times, st.text(min_size=1), st.just(3000)))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None,
+@examples(60, derandomize=True, database=None,
           suppress_health_check=list(HealthCheck))
 @given(texts=st.lists(TEXT, max_size=6), kind=st.sampled_from(["text", "jsonl", "parquet"]))
 def test_any_documents_are_encoded_as_if_alone(tokenizer, texts, kind):

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import slimpack
 import torch
-from hypothesis import given, settings
+from generated import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from slimpack.balancing import costs_of, fewest_micro_batches
 from slimpack.export import megatron
@@ -256,7 +257,7 @@ def test_attention_by_packed_seq_params_is_attention_of_whole_sequences():
 
 @given(st.lists(st.integers(1, 100), min_size=24, max_size=80), st.integers(1, 3),
        st.integers(1, 3), st.one_of(st.none(), st.integers(1, 2)))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_scheduled_samples_come_once_under_the_cap(lengths, cp_size, dp_size, vpp):
     scheduler = megatron.SlimPackScheduler(100, cp_size, dp_size, vpp)
     samples = [(index + 7, length) for index, length in enumerate(lengths)]

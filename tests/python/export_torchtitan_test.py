@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import slimpack
 import torch
-from hypothesis import given, settings
+from generated import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from processes import BUILD
 from slimpack.export.torchtitan import IGNORED, SlimPackDataLoader
@@ -134,7 +135,7 @@ def test_datasets_of_files_are_documents(tmp_path):
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=25).filter(any), st.integers(1, 4), st.integers(1, 4),
        st.integers(1, 3), st.sampled_from([None, 1, 2]), st.integers(0, 40))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_every_token_comes_once_however_often_the_run_stops(lengths, ranks, others, micro_batches, rows, stop):
     tokens = np.split(np.arange(1, sum(lengths) + 1), np.cumsum(lengths)[:-1])
 

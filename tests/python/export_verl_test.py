@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import slimpack
 import torch
-from hypothesis import given, settings
+from generated import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from ranks import run
 from slimpack.export import verl
@@ -29,7 +30,7 @@ def restore(outputs, indices):
 
 @given(st.lists(st.integers(1, 100), min_size=1, max_size=80), st.integers(100, 300),
        st.integers(1, 3), st.booleans())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_outputs_come_back_in_order_and_the_cap_holds(lengths, cap, multiple, balance):
     lengths = lengths * multiple  # enough sequences for a multiple
     indices, restored = verl.rearrange_micro_batches(

@@ -93,6 +93,7 @@ def agreement(out, model, precision):
     return set(ways)
 
 
+@pytest.mark.cases
 @pytest.mark.parametrize("precision", ["fp64", "fp32"])
 def test_answers_are_held_against_those_of_transformers(made, precision):
     assert agreement(made, "tiny", precision) == {"plain", "sliced", "n-grams"}

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 import slimpack
-from hypothesis import given, settings
+from generated import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from slimpack.torch import SlimPackSampler
 from slimpack.torch.mixture import Mixture
@@ -46,7 +47,7 @@ def mixtures(draw):
 
 
 @given(mixtures(), st.integers(1, 3), st.sampled_from([-2, -1, 50, 400]), st.booleans())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_an_epoch_has_exactly_so_many_documents_of_each_source(mixture, ranks, rule, shuffle):
     sources, epochs = mixture
     of_ranks = samplers(sources, epochs, ranks, rule, shuffle=shuffle)
@@ -64,7 +65,7 @@ def test_an_epoch_has_exactly_so_many_documents_of_each_source(mixture, ranks, r
 
 
 @given(mixtures(), st.integers(1, 30))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_no_document_of_a_source_comes_more_than_once_more_often_than_another(mixture, epochs):
     sources, often = mixture
     mixed = Mixture([np.array(source) for source in sources], often, 3)
@@ -83,7 +84,7 @@ def taken(sampler, count):
 
 @given(mixtures(), st.integers(1, 3), st.integers(1, 3), st.sampled_from([-2, -1, 50, 400]), st.integers(0, 40),
        st.integers(0, 20))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_state_after_any_batch_goes_on(mixture, ranks, others, rule, stop, more):
     """On as many ranks with the same batches, on others with the rest of the epoch."""
     of_ranks = samplers(*mixture, ranks, rule)

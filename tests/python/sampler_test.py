@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 import slimpack
-from hypothesis import given, settings
+from generated import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from slimpack.torch import SlimPackSampler
 
@@ -41,7 +42,7 @@ RULES = st.one_of(st.integers(1, 2000), st.integers(-3, -1))
 
 
 @given(LISTS, st.integers(1, 5), st.integers(100, 300), RULES, st.booleans(), st.integers(0, 9))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_every_document_comes_once_in_each_of_four_epochs(lengths, ranks, cap, rule, shuffle, seed):
     """The samplers are used by a trainer's rule: the length once, then so many batches in every epoch."""
     samplers = of_ranks(lengths, cap, ranks, rule, shuffle=shuffle, seed=seed)
@@ -56,7 +57,7 @@ def test_every_document_comes_once_in_each_of_four_epochs(lengths, ranks, cap, r
 
 @given(LISTS, st.integers(1, 5), st.integers(1, 5), st.integers(100, 300), RULES, st.integers(0, 120),
        st.integers(0, 60))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_state_after_any_batch_goes_on(lengths, ranks, others, cap, rule, stop, more):
     """On as many ranks with the same batches, on others with the rest of the epoch; and both again."""
     samplers = of_ranks(lengths, cap, ranks, rule)
@@ -83,7 +84,7 @@ def resumed(samplers, state):
 
 
 @given(LISTS, st.integers(1, 4), st.integers(100, 300), RULES)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_steps_are_what_the_ranks_get(lengths, ranks, cap, rule):
     samplers = of_ranks(lengths, cap, ranks, rule)
     steps = list(samplers[0].steps())

@@ -1,6 +1,7 @@
 """Training of adapters on processes: their weights are those of PEFT's own, checkpoints hold them alone,
 and what is written is what PEFT and transformers read."""
 
+import functools
 import json
 import re
 
@@ -34,25 +35,25 @@ def fixture_ranks():
 
 @pytest.fixture(name="ran", scope="module")
 def fixture_ran(ranks):
-    """By whether weights are shared out and by rank: what differs from PEFT's own training, by case."""
-    return {replication: ranks.run(lora_ranks.differences, CASES, 3, MAX_NORM, replication)
-            for replication in REPLICATION}
+    """A function of whether weights are shared out. By rank: what differs from PEFT's own training, by case."""
+    return functools.cache(lambda replication: ranks.run(lora_ranks.differences, CASES, 3, MAX_NORM, replication))
 
 
 @pytest.mark.parametrize("replication", REPLICATION)
 def test_replicas_train_adapters_as_peft_does_and_keep_states_of_them_alone(ran, replication):
-    for of_rank in ran[replication]:
+    for of_rank in ran(replication):
         for found in of_rank:
             assert min(found.norms) > MAX_NORM  # all were clipped
             assert found.of_weights <= BOUND and found.of_norms <= BOUND, found
             assert all(".lora_" in name for name in found.states)
     # By case and rank: 7 modules of 1 and of 3 layers; 4 of layers 1 and 3; 3 with a magnitude.
-    counts = [[len(found.states) for found in of_rank] for of_rank in ran[replication]]
+    counts = [[len(found.states) for found in of_rank] for of_rank in ran(replication)]
     assert counts == [[14, 0, 9], [42, 16, 27]] * 2
 
 
+@pytest.mark.whole
 def test_sharded_replicas_share_frozen_weights_out_also_where_nothing_trains(ran):
-    whole, shares = ([[found.kept for found in of_rank] for of_rank in ran[replication]]
+    whole, shares = ([[found.kept for found in of_rank] for of_rank in ran(replication)]
                      for replication in ("whole", "sharded"))
     for stage in (0, 1):
         pairs = zip(shares[stage], shares[stage + 2], strict=True)

@@ -53,24 +53,28 @@ def test_a_runtime_that_forgets_prefix_gradients_is_not_exact(monkeypatch, forgo
     assert check("llama").gradient_error > 0.01
 
 
+@pytest.mark.whole
 def test_a_gradient_that_is_no_number_is_not_exact(monkeypatch):
     monkeypatch.setattr(token_rows.TokenRows, "added_to",
                         lambda self, key, sequence, begin, rows: rows * float("nan"))
     assert not check("llama").exact
 
 
+@pytest.mark.whole
 def test_a_runtime_that_forgets_windows_is_not_exact(monkeypatch):
     monkeypatch.setattr(attention.MaskRule, "sees",
                         lambda self, queries, keys: keys[None] <= queries[:, None])
     assert check("mistral").gradient_error > 0.01
 
 
+@pytest.mark.whole
 def test_a_runtime_that_takes_row_numbers_for_positions_is_not_exact(monkeypatch):
     assert check("llama4_text").exact
     monkeypatch.setattr(cache.SliceCache, "get_seq_length", lambda *_, **__: 0)
     assert check("llama4_text").gradient_error > 0.01
 
 
+@pytest.mark.whole
 def test_a_runtime_whose_ropes_do_not_know_documents_is_not_exact(monkeypatch):
     assert check("phi3", **LONGROPE).exact
     monkeypatch.setattr(stage, "by_document", lambda *_: None)
@@ -121,6 +125,7 @@ def test_selections_are_handed_from_layer_to_layer():
     assert report.exact and report.stages == 2
 
 
+@pytest.mark.whole
 def test_an_indexer_that_forgets_the_keys_of_prefixes_is_not_exact(monkeypatch):
     real = work.SliceWork.update_indexer
 

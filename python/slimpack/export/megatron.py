@@ -48,7 +48,7 @@ class SlimPackScheduler:
         self.cost = cost
 
     def get_groups_and_subsamples(self, sample_id_seqlens):
-        """[micro-batch][data- and context-parallel rank] of ids, from (id, tokens) of every sample.
+        """`[micro-batch][data- and context-parallel rank]` of ids, from (id, tokens) of every sample.
 
         The ranks of a context-parallel group follow each other and have the same ids. Raises
         InvalidInput where no number of micro-batches fits.
@@ -101,7 +101,7 @@ def register(cost=None):
 
 
 def packed_seq_params(step, *, passes="forward", align=1, device=None):
-    """[replica][MicroPack]: the fields of Megatron-Core's PackedSeqParams as a dict; those that the
+    """`[replica][MicroPack]`: the fields of Megatron-Core's PackedSeqParams as a dict; those that the
     installed release has, if there is one.
 
     Queries are the slices' own tokens. Keys and values are the whole sequence up to a slice's end:
