@@ -20,6 +20,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/nearest.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
@@ -100,7 +101,7 @@ void write_json(const std::string& file, nlohmann::json figures,
                 const std::optional<RunBill>& bill) {
   if (file.empty()) return;
   if (bill) figures["run"] = to_json(*bill);
-  write_file(file, figures.dump(2) + "\n");
+  write_file(file, json_text(figures, 2) + "\n");
 }
 
 std::string run_text(const std::optional<RunBill>& bill, int columns) {

@@ -11,6 +11,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/data/build.h"
@@ -138,7 +139,7 @@ void inspect(const std::string& prefix, const std::string& lengths_file, const s
     figures["targets"] = targets->targets;
     figures["documents_without_targets"] = targets->documents_without;
   }
-  if (!json.empty()) write_file(json, figures.dump(2) + "\n");
+  if (!json.empty()) write_file(json, json_text(figures, 2) + "\n");
   std::FILE* const out = report_stream({json});
   print_statistics(out, prefix.empty() ? stream_name(lengths_file) : prefix, statistics);
   if (targets)

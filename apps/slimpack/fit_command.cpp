@@ -19,6 +19,7 @@
 #include "apps/slimpack/step_lengths.h"
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/file.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/job/step_planning.h"
@@ -85,7 +86,8 @@ int fit_prompt(const FitArguments& arguments) {
                                 .answer = Tokens(asked.answer),
                                 .slice = Tokens(asked.slice)};
   fmt::print(report_stream({arguments.json}), "{}", prompt_text(question));
-  if (!arguments.json.empty()) write_file(arguments.json, prompt_figures(question).dump(2) + "\n");
+  if (!arguments.json.empty())
+    write_file(arguments.json, json_text(prompt_figures(question), 2) + "\n");
   return 0;
 }
 
@@ -106,7 +108,7 @@ int fit(const FitArguments& arguments) {
   question.lengths = samples.steps[fullest];
   progress.name_series("planning changed jobs");
   const FitAdvice advice = fit_advice(question);
-  if (!arguments.json.empty()) write_file(arguments.json, fit_figures(advice).dump(2) + "\n");
+  if (!arguments.json.empty()) write_file(arguments.json, json_text(fit_figures(advice), 2) + "\n");
   std::FILE* const out = report_stream({arguments.json});
   const int columns = output_columns(out);
   std::string step = "step: " + samples.source;

@@ -19,6 +19,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/job/configured_layouts.h"
@@ -159,7 +160,7 @@ void print_report(const LayoutArguments& arguments, const std::vector<LayoutRepo
   if (!arguments.json.empty()) {
     nlohmann::json figures = layouts_json(reports);
     if (bill) figures["run"] = to_json(*bill);
-    write_file(arguments.json, figures.dump(2) + "\n");
+    write_file(arguments.json, json_text(figures, 2) + "\n");
   }
   if (!arguments.svg.empty()) write_file(arguments.svg, layout_svg(best, title));
   std::FILE* const out = report_stream({arguments.json, arguments.svg});

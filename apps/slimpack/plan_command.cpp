@@ -16,6 +16,7 @@
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/cost/cost_model.h"
@@ -106,7 +107,7 @@ void plan_one_step(const PlanArguments& arguments, const StepPlanning& planning,
     nlohmann::json figures = step_figures(planned, cost);
     figures["planner"] = to_string(config.plan.planner);
     figures["planning_ns"] = taken.count();
-    write_file(arguments.json, figures.dump(2) + "\n");
+    write_file(arguments.json, json_text(figures, 2) + "\n");
   }
   ReportRows rows = step_rows(planned, cost);
   rows.insert(rows.begin(), {{"step", samples.source},
@@ -140,7 +141,7 @@ void plan_many_steps(const PlanArguments& arguments, StepPlanning planning,
   progress.finish();
   write_plan(arguments, planning, *longest);
   if (!arguments.json.empty())
-    write_file(arguments.json, steps_json({planned}, planning.cost).dump(2) + "\n");
+    write_file(arguments.json, json_text(steps_json({planned}, planning.cost), 2) + "\n");
   std::FILE* const out = stream_of(arguments);
   const int columns = output_columns(out);
   fmt::print(out, "{}\n{}\n{}\n\n{}\n{}\n", samples.source,

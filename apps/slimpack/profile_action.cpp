@@ -9,6 +9,7 @@
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/table.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/profile/profile_parts.h"
@@ -101,7 +102,8 @@ void profile(const ProfileArguments& arguments) {
   const std::vector<PassRatio> ratios = measure_pass_ratios(options);
   write_file(arguments.out, cost_to_json(cost));
   kept.remove();
-  if (!arguments.json.empty()) write_file(arguments.json, ratios_to_json(ratios).dump(2) + "\n");
+  if (!arguments.json.empty())
+    write_file(arguments.json, json_text(ratios_to_json(ratios), 2) + "\n");
   std::FILE* const out = report_stream({arguments.out, arguments.json});
   fmt::print(out, "{}\n\nBackward against forward, one layer on one whole document:\n\n{}\n{}{}\n",
              cost.origin.source, ratio_table(ratios), coefficient_table(cost), merge_table(cost));

@@ -11,6 +11,7 @@
 #include "apps/slimpack/output_options.h"
 #include "apps/slimpack/run_terms_options.h"
 #include "slimpack/base/file.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/report/page.h"
 #include "slimpack/report/report_source.h"
@@ -43,7 +44,7 @@ void write_page(const ReportArguments& arguments, const ReportSource& source,
                                                          .advance = [&] { progress.advance(); },
                                                          .tick = [&] { progress.touch(); },
                                                          .run = run});
-  if (!arguments.json.empty()) write_file(arguments.json, data.dump() + "\n");
+  if (!arguments.json.empty()) write_file(arguments.json, json_text(data) + "\n");
   write_file(page, page_html(data));
   if (page != "-")
     fmt::print(report_stream({arguments.json}), "{}: open it in a browser\n", page.string());

@@ -8,6 +8,7 @@
 #include "apps/slimpack/commands.h"
 #include "apps/slimpack/output_options.h"
 #include "slimpack/base/file.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/table.h"
 #include "slimpack/plan/pack_texts.h"
 #include "slimpack/planner/planner.h"
@@ -27,7 +28,7 @@ struct SimulateArguments {
 };
 
 std::string drawing(const Timeline& timeline, int columns) {
-  const auto label = static_cast<int>(fmt::formatted_size("rank {} ||", timeline.ranks - 1));
+  const auto label = static_cast<int>(fmt::format("rank {} ||", timeline.ranks - 1).size());
   return to_text(timeline, std::max(std::min(columns, kWidest) - label, 1));
 }
 
@@ -44,7 +45,7 @@ void simulate_plan(const SimulateArguments& arguments) {
   const RatedPlan& step = file.step;
   if (!arguments.timeline.empty()) write_file(arguments.timeline, trace_of(step, file.cost));
   if (!arguments.json.empty())
-    write_file(arguments.json, step_figures(step, file.cost).dump(2) + "\n");
+    write_file(arguments.json, json_text(step_figures(step, file.cost), 2) + "\n");
   ReportRows rows = step_rows(step, file.cost);
   rows.insert(rows.begin(), {"cost from", file.cost.origin.source});
   std::FILE* const out = report_stream({arguments.json, arguments.timeline});

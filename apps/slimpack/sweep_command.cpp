@@ -12,6 +12,7 @@
 #include "apps/slimpack/untrainable_model.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/job/configured_layouts.h"
@@ -130,7 +131,7 @@ void require_writable_files(const SweepArguments& arguments) {
 
 void show_sweep(const SweepArguments& arguments, const RunConfig& config,
                 const std::vector<std::string>& notes, const SweepReport& report) {
-  if (!arguments.json.empty()) write_file(arguments.json, sweep_json(report).dump(2) + "\n");
+  if (!arguments.json.empty()) write_file(arguments.json, json_text(sweep_json(report), 2) + "\n");
   if (!arguments.csv.empty()) write_file(arguments.csv, sweep_csv(report));
   if (!arguments.svg.empty())
     write_file(arguments.svg, sweep_svg(report, title_of(config, report)));

@@ -8,6 +8,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/report/validation_report.h"
@@ -27,7 +28,8 @@ void validate_run(const ValidateArguments& arguments) {
     steps = validate(
         request, console, [] { return false; }, [&] { progress.advance(); });
   }
-  if (!arguments.json.empty()) write_file(arguments.json, validation_json(steps).dump(2) + "\n");
+  if (!arguments.json.empty())
+    write_file(arguments.json, json_text(validation_json(steps), 2) + "\n");
   std::FILE* const out = report_stream({arguments.json});
   fmt::print(out, "{}", validation_text(steps, output_columns(out)));
   const double error = summary_of(steps).mean_error;

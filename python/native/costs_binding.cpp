@@ -9,6 +9,7 @@
 
 #include "python/native/bindings.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/cost/cost_fields.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/cost/fit.h"
@@ -36,7 +37,7 @@ std::pair<std::string, double> fit_packs(const std::vector<Point>& points, std::
   if (measurements.empty()) invalid_input("a fit needs measurements; give at least one");
   const LayerFit fit =
       fit_layer_cost(measurements, {.prefix = attends, .window = Tokens(attends ? window : 0)});
-  return {pack_cost_to_json(fit.time).dump(), fit.errors.largest};
+  return {json_text(pack_cost_to_json(fit.time)), fit.errors.largest};
 }
 
 std::pair<std::string, double> fit_edge(const std::vector<Point>& points) {
@@ -49,7 +50,7 @@ std::pair<std::string, double> fit_edge(const std::vector<Point>& points) {
   }
   if (measurements.empty()) invalid_input("a fit needs measurements; give at least one");
   const EdgeFit fit = fit_edge_time(measurements);
-  return {edge_time_to_json(fit.time).dump(), fit.largest_error};
+  return {json_text(edge_time_to_json(fit.time)), fit.largest_error};
 }
 
 }  // namespace

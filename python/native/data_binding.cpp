@@ -8,6 +8,7 @@
 #include "python/native/columns.h"
 #include "python/native/views.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/data/documents.h"
 #include "slimpack/data/lengths.h"
 #include "slimpack/data/sequences.h"
@@ -62,7 +63,9 @@ void bind_data(nb::module_& m) {
       "file"_a, "Reads a length list: one integer a line; # starts a comment.");
   m.def(
       "length_statistics",
-      [](const Lengths& lengths) { return to_json(length_statistics(tokens_of(lengths))).dump(); },
+      [](const Lengths& lengths) {
+        return json_text(to_json(length_statistics(tokens_of(lengths))));
+      },
       "lengths"_a, "Figures of a length list as JSON text.");
   m.def(
       "split_documents",

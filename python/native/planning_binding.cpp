@@ -16,6 +16,7 @@
 #include "python/native/columns.h"
 #include "python/native/views.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 #include "slimpack/base/table.h"
 #include "slimpack/baselines/baseline.h"
@@ -144,7 +145,7 @@ std::pair<std::string, std::string> fit(const StepPlanning& planning, const Leng
   question.lengths = lengths;
   question.plan = [&](const StepQuestion& asked) { return plan_step(asked, [&] { tell(); }); };
   const FitAdvice advice = fit_advice(question);
-  return {fit_figures(advice).dump(),
+  return {json_text(fit_figures(advice)),
           fit_text(advice, fixed_tp_text(step.config), kAnyColumns, Reader::kPython)};
 }
 
@@ -204,7 +205,7 @@ std::pair<std::string, std::string> compare(const StepPlanning& planning, const 
     const nb::gil_scoped_release unlocked;
     rows.push_back(compared(planner, jobs, lengths, choices, step.cost));
   }
-  return {comparison_json(rows, "lengths", jobs.front(), choices, step.cost).dump(),
+  return {json_text(comparison_json(rows, "lengths", jobs.front(), choices, step.cost)),
           comparison_text(rows, jobs.front().memory_cap, kAnyColumns)};
 }
 
@@ -241,7 +242,7 @@ std::pair<std::string, std::string> layouts(const StepPlanning& planning,
   question.tick = [&] { tell(); };
   LayoutReport report{tokens, tokens, {}, question.usual};
   report.layouts = search_layouts(question);
-  return {layouts_json({report}).dump(), layouts_text({report}, {}, kAnyColumns)};
+  return {json_text(layouts_json({report})), layouts_text({report}, {}, kAnyColumns)};
 }
 
 /// The sweep as JSON text and as a table.
@@ -260,7 +261,7 @@ std::pair<std::string, std::string> sweep(const PlanningSource& from,
     report.points.push_back(
         planned_point(job, with_context(planning_with(from, job.config), all_of(steps), context),
                       steps, [&] { tell(); }));
-  return {sweep_json(report).dump(), sweep_text(report, kAnyColumns)};
+  return {json_text(sweep_json(report)), sweep_text(report, kAnyColumns)};
 }
 
 }  // namespace

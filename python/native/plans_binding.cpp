@@ -17,6 +17,7 @@
 #include "python/native/bindings.h"
 #include "python/native/views.h"
 #include "slimpack/base/error.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/data/sequences.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/report/measured_step.h"
@@ -149,7 +150,7 @@ std::string figures_of_step(const PlanFile& file, const Timeline& timeline, std:
   figures.reading_time = Nanos(reading_ns);
   figures.planning_time = Nanos(planning_ns);
   figures.planning_wait = Nanos(planning_wait_ns);
-  return to_json(figures).dump();
+  return json_text(to_json(figures));
 }
 
 std::string drawing(const std::vector<std::pair<std::string, const Timeline*>>& timelines) {
@@ -278,7 +279,7 @@ void bind_prediction_of(nb::class_<PlanFile>& plans) {
       .def_prop_ro("peak_activation_bytes",
                    view_of<std::int64_t>(&SimulationResult::peak_activation))
       .def("figures",
-           [](const PlanFile& plan) { return step_figures(plan.step, plan.cost).dump(); })
+           [](const PlanFile& plan) { return json_text(step_figures(plan.step, plan.cost)); })
       .def("report", [](const PlanFile& plan) {
         return step_report(plan.step, plan.cost, step_rows(plan.step, plan.cost), kReportColumns);
       });

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "python/native/bindings.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/table.h"
 #include "slimpack/report/training_curve.h"
 #include "slimpack/run/log_process.h"
@@ -64,13 +65,12 @@ std::string line_of_step(const nb::dict& line, std::int64_t done_before, std::in
 
 std::string figures_of_evaluation(std::int64_t step, double loss, std::int64_t documents,
                                   std::int64_t tokens, std::int64_t nanoseconds, std::string name) {
-  return to_json(EvaluationFigures{step,
-                                   {.loss = loss,
-                                    .documents = documents,
-                                    .tokens = Tokens(tokens),
-                                    .time = Nanos(nanoseconds),
-                                    .name = std::move(name)}})
-      .dump();
+  return json_text(to_json(EvaluationFigures{step,
+                                             {.loss = loss,
+                                              .documents = documents,
+                                              .tokens = Tokens(tokens),
+                                              .time = Nanos(nanoseconds),
+                                              .name = std::move(name)}}));
 }
 
 void make_log(LogProcess* log, std::vector<std::string> command, std::vector<std::string> names,

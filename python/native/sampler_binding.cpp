@@ -16,6 +16,7 @@
 #include "python/native/views.h"
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/data/sampler.h"
 #include "slimpack/data/sequences.h"
 
@@ -94,7 +95,7 @@ void bind_sampler(nb::module_& m) {
           "next_step", [](Sampler& sampler) { return columns_of(sampler.next_step()); },
           "By sequence of the next step: its document, the tokens before it, its length.")
       .def_prop_ro(
-          "cursor", [](const Sampler& sampler) { return to_json(sampler.cursor()).dump(); },
+          "cursor", [](const Sampler& sampler) { return json_text(to_json(sampler.cursor())); },
           "JSON text: where to go on after the step drawn last.");
   m.def(
       "held_out_batches", &held_out_batches, "lengths"_a, "context"_a, "step_tokens"_a,

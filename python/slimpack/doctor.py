@@ -21,7 +21,7 @@ from slimpack.one_line_parser import OneLineParser
 EPILOG = """example:
   {prog} --json found.json
 """
-OLDEST_TORCH = (2, 8)  # that slimpack.torch runs on
+OLDEST_TORCH = (2, 10)  # the first with Tensor.grad_dtype, which slimpack.torch sets
 LIBRARIES = ("transformers", "safetensors", "peft", "tokenizers", "pyarrow", "tensorboard", "wandb")
 FA4 = "libslimpack_fa4.so"
 FA4_PLACES = (".", "../..", "..", "../../..")  # beside the compiled modules; the runtime looks there, too

@@ -1,7 +1,6 @@
 #include "slimpack/base/output_lock.h"
 
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -36,8 +35,11 @@ std::string elsewhere(const std::string& setting) {
 std::string this_process() {
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host = {"an unknown machine"};
-  return fmt::format("process {} on {} since {:%Y-%m-%d %H:%M:%S} UTC", ::getpid(), host.data(),
-                     fmt::gmtime(std::time(nullptr)));
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  std::array<char, 32> since{};  // fmt/chrono.h would compile for seconds
+  std::strftime(since.data(), since.size(), "%Y-%m-%d %H:%M:%S", ::gmtime_r(&now, &utc));
+  return fmt::format("process {} on {} since {} UTC", ::getpid(), host.data(), since.data());
 }
 
 }  // namespace

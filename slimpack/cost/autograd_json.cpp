@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "slimpack/base/error.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/cost/cost_fields.h"
 
 namespace slimpack {
@@ -166,7 +167,7 @@ void read_autograd(const JsonFields& fields, const json& config, Costs& cost) {
                     state_bytes(state, "optimizer")};
   json kept = config;
   for (const char* key : {"dtype", "torch_dtype"}) kept.erase(key);  // the run's to choose
-  shape.config = kept.dump();
+  shape.config = json_text(kept);
 }
 
 }  // namespace slimpack

@@ -3,6 +3,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/cost/cost_fields.h"
 #include "slimpack/cost/cost_model.h"
 #include "slimpack/spec/hardware.h"
@@ -294,30 +295,31 @@ EdgeTime edge_time_field(const JsonFields& f) {
 }
 
 std::string cost_to_json(const Costs& cost) {
-  json file = {{"format", kFormat},
-               {"version", cost.trained    ? kTrainedVersion
-                           : cost.autograd ? kAutogradVersion
-                                           : kVersion},
-               {"source", cost.origin.source},
-               {"model", json::parse(decoder_to_json(cost.shape, hugging_face_name(cost.dtype)))},
-               {"dtype", to_string(cost.dtype)},
-               {"tp", cost.tp},
-               {"row_bytes", cost.row_bytes},
-               {"embedding_forward", edge_time_to_json(cost.ends.embedding_forward)},
-               {"embedding_backward", edge_time_to_json(cost.ends.embedding_backward)},
-               {"head_backward", edge_time_to_json(cost.ends.head_backward)},
-               {"optimizer_per_parameter", cost.optimizer_per_parameter},
-               {"transfer_latency", cost.transfer.latency},
-               {"transfer_per_byte", cost.transfer.per_byte},
-               {"host_per_byte", cost.host.per_byte},
-               {"host_memory", cost.host.memory.count()},
-               {"reduce_latency", cost.reduction.latency},
-               {"reduce_per_byte", cost.reduction.per_byte},
-               {"memory", cost.device.memory.count()},
-               {"peak_flops", cost.device.peak_flops},
-               {"ranks_per_node", cost.host.ranks_per_node},
-               {"zero", cost.zero},
-               {"fit_error", cost.origin.fit_error}};
+  json file = {
+      {"format", kFormat},
+      {"version", cost.trained    ? kTrainedVersion
+                  : cost.autograd ? kAutogradVersion
+                                  : kVersion},
+      {"source", cost.origin.source},
+      {"model", parse_json(decoder_to_json(cost.shape, hugging_face_name(cost.dtype)), "model")},
+      {"dtype", to_string(cost.dtype)},
+      {"tp", cost.tp},
+      {"row_bytes", cost.row_bytes},
+      {"embedding_forward", edge_time_to_json(cost.ends.embedding_forward)},
+      {"embedding_backward", edge_time_to_json(cost.ends.embedding_backward)},
+      {"head_backward", edge_time_to_json(cost.ends.head_backward)},
+      {"optimizer_per_parameter", cost.optimizer_per_parameter},
+      {"transfer_latency", cost.transfer.latency},
+      {"transfer_per_byte", cost.transfer.per_byte},
+      {"host_per_byte", cost.host.per_byte},
+      {"host_memory", cost.host.memory.count()},
+      {"reduce_latency", cost.reduction.latency},
+      {"reduce_per_byte", cost.reduction.per_byte},
+      {"memory", cost.device.memory.count()},
+      {"peak_flops", cost.device.peak_flops},
+      {"ranks_per_node", cost.host.ranks_per_node},
+      {"zero", cost.zero},
+      {"fit_error", cost.origin.fit_error}};
   add_layer(file, cost.kinds.front());
   for (std::size_t kind = 1; kind < cost.kinds.size(); ++kind)
     add_layer(file["more_kinds"].emplace_back(), cost.kinds[kind]);
@@ -337,7 +339,7 @@ std::string cost_to_json(const Costs& cost) {
   if (!cost.origin.measured_for.empty()) file["measured_for"] = cost.origin.measured_for;
   if (cost.ends.target_share != 1) file["target_share"] = cost.ends.target_share;
   if (cost.device.gpu) file["gpu"] = gpu_to_json(*cost.device.gpu);
-  return file.dump(2) + "\n";
+  return json_text(file, 2) + "\n";
 }
 
 Costs cost_from_json(std::string_view text, std::string_view origin) {
@@ -350,7 +352,7 @@ Costs cost_from_json(std::string_view text, std::string_view origin) {
   if (fields.has("autograd"))
     read_autograd(fields.object("autograd"), fields.at("model"), cost);
   else
-    cost.shape = plannable_model_from_json(fields.at("model").dump(), model.origin()).shape;
+    cost.shape = plannable_model_from_json(json_text(fields.at("model")), model.origin()).shape;
   cost.dtype = dtype_field(fields);
   cost.tp = static_cast<std::int32_t>(fields.integer("tp", 1, kMostRanks));
   cost.row_bytes = non_negative(fields, "row_bytes");

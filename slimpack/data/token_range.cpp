@@ -6,6 +6,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 
 namespace slimpack {
 
@@ -77,7 +78,7 @@ std::string token_range_to_json(const TokenRange& range, const DatasetVersion& v
                                     {"bin_modified_ns", version.bin_modified_ns},
                                     {"smallest", to_json(range.smallest)},
                                     {"largest", to_json(range.largest)}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 std::optional<TokenRange> noted_token_range(const fs::path& file, const DatasetVersion& version) {

@@ -138,7 +138,7 @@ std::optional<PlannableModel> model_of(const RunConfig& config, std::optional<st
   const json asked = parse_json(*text, origin);
   if (!asked.is_object()) invalid_input("{}: must be a JSON object; give a config.json", origin);
   const std::string differs =
-      difference(language_model_of(asked), language_part(json::parse(cost.shape.config)));
+      difference(language_model_of(asked), language_part(parse_json(cost.shape.config, name)));
   if (!differs.empty())
     invalid_input("{}: measured for another model than {}: {} differs; profile this one again",
                   name, origin, differs);

@@ -10,6 +10,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/plan/plan.h"
 #include "slimpack/plan/plan_json.h"
 
@@ -126,7 +127,7 @@ RecomputeByLayer recompute_from_json(const JsonFields& fields) {
     const auto known = name.is_string() ? recompute_from(name.get<std::string>()) : std::nullopt;
     if (!known)
       invalid_input("{}: recompute[{}] is {}; known are {}", fields.origin(), recompute.size(),
-                    name.dump(), kRecomputeNames);
+                    json_text(name), kRecomputeNames);
     recompute.push_back(*known);
   }
   return recompute;
@@ -153,7 +154,7 @@ std::string plan_to_json(const StepPlan& plan) {
            {"recompute", std::move(recompute)},
            {"replicas", std::move(replicas)}};
   all.update(stage_layout_to_json(plan.layout));
-  return all.dump();
+  return json_text(all);
 }
 
 StepPlan plan_from_json(std::string_view text, std::string_view origin) {

@@ -5,6 +5,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 
 namespace slimpack {
 namespace {
@@ -61,7 +62,7 @@ std::string measured_step_to_json(const MeasuredStep& step) {
             {"sequences", std::move(sequences)},
             {"timeline", Json::parse(timeline_to_json(step.timeline))}};
   if (step.compared) json["compared"] = to_json(*step.compared);
-  return json.dump() + "\n";
+  return json_text(json) + "\n";
 }
 
 MeasuredStep measured_step_from_json(std::string_view text, std::string_view origin) {
@@ -77,7 +78,7 @@ MeasuredStep measured_step_from_json(std::string_view text, std::string_view ori
     step.sequences.push_back(
         sequence_from(row, fmt::format("{}: sequences[{}]", origin, step.sequences.size())));
   step.timeline =
-      timeline_from_json(fields.at("timeline").dump(), fmt::format("{}: timeline", origin));
+      timeline_from_json(json_text(fields.at("timeline")), fmt::format("{}: timeline", origin));
   if (fields.has("compared")) step.compared = compared_turns_from(fields.object("compared"));
   return step;
 }

@@ -7,6 +7,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/baselines/baseline.h"
 #include "slimpack/cost/parameter_counts.h"
 #include "slimpack/report/page_parts.h"
@@ -185,7 +186,7 @@ constexpr std::array kStyles{"uplot/uPlot.min.css", "page.css"};
 
 /// JSON that may stand in a script element, which ends at the first "</".
 std::string json_in_script(const nlohmann::ordered_json& data) {
-  const std::string text = data.dump();
+  const std::string text = json_text(data);
   std::string out;
   out.reserve(text.size());
   for (const char c : text)

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "slimpack/base/json_text.h"
 #include "slimpack/report/sweep_report.h"
 
 namespace slimpack {
@@ -103,7 +104,7 @@ std::string sweep_csv(const SweepReport& report) {
       cells.push_back(csv_cell(report.value(point, a)));
     cells.emplace_back(point.figures ? "true" : "false");
     if (point.figures)
-      for (const auto& [name, value] : figures_of(report, point)) cells.push_back(value.dump());
+      for (const auto& [name, value] : figures_of(report, point)) cells.push_back(json_text(value));
     cells.resize(titles.size() - 1);
     cells.push_back(csv_cell(point.misfit));
     text += csv_line(cells);

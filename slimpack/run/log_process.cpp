@@ -21,6 +21,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/human.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/progress.h"
 
 namespace slimpack {
@@ -145,7 +146,7 @@ void LogProcess::start(const LogOrder& order) {
                   words.front(), fmt::join(order.names, " and "), std::strerror(error));
   }
   socket_ = std::move(own);
-  send_text(socket_, nlohmann::json{{"settings", order.settings}}.dump() + "\n");
+  send_text(socket_, json_text(nlohmann::json{{"settings", order.settings}}) + "\n");
 }
 
 void LogProcess::await_ready() {

@@ -7,16 +7,21 @@
 #include <string>
 
 #include "slimpack/base/destination.h"
+#include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/report/training_curve.h"
 
 namespace slimpack {
 namespace {
 
 /// nullopt for a line that is not metrics.
-std::optional<MetricsPlace> place_of(const nlohmann::json& line) {
+std::optional<MetricsPlace> place_of(const std::string& text) try {
+  const nlohmann::json line = parse_json(text, "metrics");
   if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer())
     return std::nullopt;
   return MetricsPlace{line["step"].get<std::int64_t>(), line.contains(kEvaluationLoss)};
+} catch (const InvalidInput&) {
+  return std::nullopt;
 }
 
 }  // namespace
@@ -24,7 +29,7 @@ std::optional<MetricsPlace> place_of(const nlohmann::json& line) {
 std::uint64_t bytes_of_lines_before(const MetricsPlace& first, std::istream& lines) {
   std::uint64_t bytes = 0;
   for (std::string text; std::getline(lines, text) && !lines.eof(); bytes += text.size() + 1) {
-    const auto place = place_of(nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false));
+    const auto place = place_of(text);
     if (!place || place >= first) break;
   }
   return bytes;
@@ -56,7 +61,7 @@ void MetricsFile::add_line(const MetricsPlace& place, std::string line) {
 void MetricsFile::write(const MetricsPlace& place, nlohmann::ordered_json line) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   line["unix_ms"] = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  add_line(place, line.dump());
+  add_line(place, json_text(line));
 }
 
 void MetricsFile::add(const StepFigures& figures) {

@@ -131,7 +131,7 @@ std::string step_line(const StepFigures& f, const StepPlace& place, int columns)
       left > 0 ? human_duration(place.elapsed / (f.step - place.done_before) * left) + " left"
                : "took " + human_duration(place.elapsed);
   std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  {}", f.step,
-                                 fmt::formatted_size("{}", place.steps), place.steps, f.loss, time);
+                                 std::to_string(place.steps).size(), place.steps, f.loss, time);
   // The most important part comes first. A narrow terminal drops the parts that do not fit.
   const std::array<std::string, 7> parts{
       fmt::format("  {} tok/s", human_count(f.tokens_per_second())),

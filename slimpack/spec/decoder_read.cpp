@@ -7,6 +7,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/nearest.h"
 #include "slimpack/spec/config_json.h"
 #include "slimpack/spec/decoder.h"
@@ -229,7 +230,7 @@ PlannableModel planned_text_of(const json& config, const JsonFields& fields) {
   const std::string family = family_of_text(fields, config);
   const bool inner = fields.has("text_config");
   PlannableModel model = plannable_model_from_json(
-      language_part(config).dump(), fields.origin() + (inner ? ": text_config" : ""));
+      json_text(language_part(config)), fields.origin() + (inner ? ": text_config" : ""));
   if (!is_trained_family(family)) model.untrainable.erase(model.untrainable.begin());  // its type
   model.untrainable.insert(
       model.untrainable.begin(),

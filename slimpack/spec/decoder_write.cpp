@@ -5,6 +5,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/spec/config_json.h"
 #include "slimpack/spec/decoder.h"
 
@@ -116,10 +117,10 @@ ordered_json shape_json(const Decoder& decoder, std::string_view dtype) {
 }  // namespace
 
 std::string decoder_to_json(const Decoder& decoder, std::string_view dtype) {
-  if (decoder.config.empty()) return shape_json(decoder, dtype).dump(2) + "\n";
-  nlohmann::json config = nlohmann::json::parse(decoder.config);
+  if (decoder.config.empty()) return json_text(shape_json(decoder, dtype), 2) + "\n";
+  nlohmann::json config = parse_json(decoder.config, "model");
   config["dtype"] = config["torch_dtype"] = dtype;
-  return config.dump(2) + "\n";
+  return json_text(config, 2) + "\n";
 }
 
 std::string model_config_to_json(const Decoder& decoder, std::string_view dtype,
@@ -135,7 +136,7 @@ std::string model_config_to_json(const Decoder& decoder, std::string_view dtype,
     if (token_id || unused || (!out.contains(key) && key != "transformers_version"))
       out[key] = value;
   }
-  return out.dump(2) + "\n";
+  return json_text(out, 2) + "\n";
 }
 
 }  // namespace slimpack

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "slimpack/base/json_text.h"
 #include "slimpack/spec/config_json.h"
 #include "slimpack/spec/family_reader.h"
 
@@ -75,7 +76,7 @@ std::vector<std::string> FamilyReader::types(const char* key,
       if (std::ranges::find(known, out.back()) != known.end()) continue;
     }
     invalid_input("{}: {}[{}] is {}, whose cost is not known; known are {}", fields_.origin(), key,
-                  &name - &names.front(), name.dump(), quoted(known));
+                  &name - &names.front(), json_text(name), quoted(known));
   }
   return out;
 }

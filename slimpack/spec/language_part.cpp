@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "slimpack/base/json_fields.h"
 #include "slimpack/spec/config_json.h"
 
 namespace slimpack {
@@ -53,7 +54,7 @@ json language_part(const json& config) {
   const auto* const other =
       std::ranges::find(kOtherNames, type->get<std::string>(), &OtherName::model_type);
   if (other == kOtherNames.end()) return part;
-  json known = json::parse(other->defaults);
+  json known = parse_json(other->defaults, other->model_type);
   known.update(part);
   known["model_type"] = other->family;
   known.erase("architectures");  // the larger model's class

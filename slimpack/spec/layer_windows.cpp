@@ -1,3 +1,4 @@
+#include "slimpack/base/json_text.h"
 #include "slimpack/spec/config_json.h"
 
 #include "slimpack/base/error.h"
@@ -45,7 +46,7 @@ std::vector<std::int64_t> layer_windows(const JsonFields& fields, std::size_t la
       invalid_input(
           "{}: layer_types[{}] is {}, whose cost is not known; known are \"full_attention\" and "
           "\"sliding_attention\"",
-          fields.origin(), l, types[l].dump());
+          fields.origin(), l, json_text(types[l]));
     if (window == 0)
       invalid_input("{}: layer_types[{}] is \"sliding_attention\", but no sliding_window is set",
                     fields.origin(), l);

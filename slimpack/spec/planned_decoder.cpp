@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 
+#include "slimpack/base/json_text.h"
 #include "slimpack/spec/config_json.h"
 #include "slimpack/spec/family_reader.h"
 #include "slimpack/spec/layer_shape.h"
@@ -229,7 +230,7 @@ Decoder planned_decoder_from_json(const json& config, const std::string& origin)
       invalid_input("{}: {}; correct the file", origin, fmt::join(errors, "; "));
   json kept = config;
   for (const char* key : {"dtype", "torch_dtype"}) kept.erase(key);  // the run's to choose
-  shape.config = kept.dump();
+  shape.config = json_text(kept);
   return shape;
 }
 

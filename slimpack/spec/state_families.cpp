@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "slimpack/base/json_text.h"
 #include "slimpack/spec/config_json.h"
 #include "slimpack/spec/family_reader.h"
 
@@ -284,8 +285,7 @@ std::vector<std::string> blocks_of(const Reader& in) {
       invalid_input(
           "{}: hybrid_override_pattern has the letter {}, whose cost is not known; known are M, *, "
           "- and E",
-          in.fields().origin(),
-          json(std::string(1, letter)).dump(-1, ' ', true, json::error_handler_t::replace));
+          in.fields().origin(), json_string(std::string_view(&letter, 1)));
     blocks.emplace_back(kBlocks[kind]);
   }
   return blocks;

@@ -1,3 +1,4 @@
+#include "slimpack/base/json_text.h"
 #include "slimpack/spec/config_values.h"
 
 #include <fmt/format.h>
@@ -128,10 +129,7 @@ std::ptrdiff_t deep_line(std::string_view text) {
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kLongest = 60;
-  const std::string cut(text.substr(0, kLongest));
-  using nlohmann::json;
-  return json(cut).dump(-1, ' ', false, json::error_handler_t::replace) +
-         (text.size() > kLongest ? "…" : "");
+  return json_string(text.substr(0, kLongest)) + (text.size() > kLongest ? "…" : "");
 }
 
 std::vector<TomlEntry> parse_toml(std::string_view text, std::string_view origin) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "slimpack/base/json_text.h"
 #include "slimpack/spec/config_json.h"
 #include "slimpack/spec/rope_scaling.h"
 
@@ -77,7 +78,7 @@ bool is_off(const json& value, double off) {
 }
 
 std::string value_text(const json& value) {
-  const std::string text = value.dump();
+  const std::string text = json_text(value);
   return text.size() <= kMostQuoted ? text : "set";
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "slimpack/base/json_text.h"
 #include "slimpack/trace/timeline.h"
 
 namespace slimpack {
@@ -199,7 +200,7 @@ std::string to_chrome_trace(const std::vector<Timeline>& timelines,
   const Json trace{{"displayTimeUnit", "ms"},
                    {"otherData", {{"timelines", std::move(metrics)}}},
                    {"traceEvents", std::move(events)}};
-  return trace.dump() + "\n";
+  return json_text(trace) + "\n";
 }
 
 }  // namespace slimpack

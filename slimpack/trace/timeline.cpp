@@ -183,7 +183,7 @@ std::string to_text(const Timeline& timeline, int width) {
           static_cast<double>((span.end - first).count()) * cells_per_nano);
   }
 
-  const std::size_t label = fmt::formatted_size("{}", std::max(timeline.ranks - 1, 0));
+  const std::size_t label = std::to_string(std::max(timeline.ranks - 1, 0)).size();
   std::string text;
   for (std::size_t rank = 0; rank < metrics.ranks.size(); ++rank) {
     text += fmt::format("rank {:>{}} |", rank, label);

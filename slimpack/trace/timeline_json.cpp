@@ -4,6 +4,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/nearest.h"
 #include "slimpack/trace/timeline.h"
 
@@ -114,7 +115,7 @@ std::string timeline_to_json(const Timeline& timeline) {
                     {"spans", std::move(spans)},
                     {"memory", std::move(memory)},
                     {"peak_activation", std::move(peaks)}};
-  return out.dump() + "\n";
+  return json_text(out) + "\n";
 }
 
 Timeline timeline_from_json(std::string_view text, std::string_view origin) {

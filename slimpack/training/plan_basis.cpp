@@ -18,6 +18,7 @@
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_job.h"
 #include "slimpack/job/configured_layouts.h"
@@ -168,7 +169,7 @@ bool runs_on(const ParallelConfig& p, const RankGrid& grid) {
 std::string basis_to_json(const PlanBasis& basis) {
   nlohmann::json json = stage_layout_to_json(basis.layout);
   json["cost"] = cost_to_json(basis.cost);
-  return json.dump();
+  return json_text(json);
 }
 
 PlanBasis basis_from_json(const std::string& text, const std::string& origin) {
