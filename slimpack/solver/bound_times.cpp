@@ -229,6 +229,10 @@ double BoundTimes::ramps(std::int32_t rank, Pass backward, double work) const {
     return out;
   };
   const double forward = work / (1 + most), back = work * least / (1 + least);
+  // Weight gradients that wait fill the end.
+  if (backward == Pass::kBackward && table_.splits_backward())
+    return ramp_bound(pass_on(Pass::kForward, most), std::min(forward, back / most)) +
+           cost(rank, backward, 0).per_pack + rank * transfer(Tokens(0), 0);
   double longest = 0;
   for (int part = 1; part < kParts; ++part) {
     const double at_end = std::min(forward * least, back) * part / kParts;

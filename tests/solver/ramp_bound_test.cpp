@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "slimpack/base/random.h"
+#include "slimpack/schedule/list_scheduler.h"
 #include "slimpack/solver/step_bound.h"
 #include "tests/solver/random_job.h"
-#include "tests/support/list_schedule.h"
 #include "tests/support/simulate_packs.h"
 
 namespace slimpack {
@@ -54,6 +55,9 @@ testing::RandomJob equal_documents(Rng& rng) {
   layer.forward.per_token = 1000;
   layer.backward.per_pack = 1000 + 100'000 * rng.uniform();
   layer.backward.per_token = 1000 + 2000 * rng.uniform();
+  if (rng.below(2) == 0)
+    layer.weight_gradient = {layer.backward.per_pack * rng.uniform(),
+                             layer.backward.per_token * rng.uniform()};
   job.cost.ends = {};
   job.layout = {{0}};
   for (std::uint64_t s = 2 + rng.below(4); s > 0; --s)
@@ -79,8 +83,19 @@ std::int64_t makespan(const testing::RandomJob& job, const Cut& cut) {
   const PackPlan packs{packs_of(cut.forward), packs_of(cut.backward)};
   const TaskTimes times = job.table().times(packs);
   const TaskBytes bytes = task_bytes(job.cost, job.layout, packs, job.lengths);
-  const auto listed = testing::list_schedule(packs, times, bytes);
-  return testing::simulate(packs, *listed, times, bytes, {kChannelSlots, false}).makespan.count();
+  const ReplicaPacks replica{packs, times, bytes};
+  const ListScheduler scheduler(std::span(&replica, 1), kChannelSlots, 1);
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const std::int32_t split_from : {scheduler.backwards(), 0}) {
+    ListPolicy policy;
+    policy.split_from = split_from;
+    const auto listed = scheduler.run({}, policy);
+    least = std::min(
+        least, testing::simulate(packs, listed->schedule, times, bytes, {kChannelSlots, false})
+                   .makespan.count());
+    if (job.cost.kinds.front().weight_gradient == EdgeTime()) break;
+  }
+  return least;
 }
 
 /// Moves, joins or splits documents of one pass.
