@@ -27,7 +27,8 @@ wheel() {
   local raw=$kOut/raw
   rm -rf "$raw"
   "$1" -m pip wheel --quiet --no-deps --wheel-dir "$raw" "$2"
-  "$kOut/tools/bin/auditwheel" repair "${kOwnPackages[@]}" --wheel-dir "$raw/repaired" "$raw/$3"-*.whl 2>"$kOut/auditwheel.log"
+  "$kOut/tools/bin/auditwheel" repair "${kOwnPackages[@]}" --wheel-dir "$raw/repaired" "$raw/$3"-*.whl 2>"$kOut/auditwheel.log" ||
+    { cat "$kOut/auditwheel.log" >&2; return 1; }
   built=$(basename "$raw/repaired/$3"-*.whl)
   mv "$raw/repaired/$built" "$kOut/"
 }

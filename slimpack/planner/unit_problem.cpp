@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "slimpack/planner/replica_tasks.h"
@@ -23,8 +24,7 @@ std::vector<Candidate> nearest_first(std::vector<Candidate> candidates, const Ca
 /// Some MicroPack has at least the mean of the tokens, and is held between its passes.
 int fewest_packs_of(const StepProblem& step, const Unit& unit) {
   if (!step.memory_cap || !step.table.abilities().keeps_by_token) return 1;
-  Tokens tokens;
-  for (const Tokens length : unit.replicas.front().lengths) tokens += length;
+  const Tokens tokens = total_tokens(unit.replicas.front().lengths);
   Bytes most;
   for (std::int32_t r = 0; r < step.table.layout().ranks(); ++r)
     most = std::max(most, step.table.sequence_bytes(r, tokens));

@@ -229,16 +229,16 @@ double BoundTimes::ramps(std::int32_t rank, Pass backward, double work) const {
     return out;
   };
   const double forward = work / (1 + most), back = work * least / (1 + least);
+  const RampPass begin = pass_on(Pass::kForward, most), end = pass_on(backward, 1 / least);
   // Weight gradients that wait fill the end.
   if (backward == Pass::kBackward && table_.splits_backward())
-    return ramp_bound(pass_on(Pass::kForward, most), std::min(forward, back / most)) +
-           cost(rank, backward, 0).per_pack + rank * transfer(Tokens(0), 0);
+    return ramp_bound(begin, std::min(forward, back / most)) + cost(rank, backward, 0).per_pack +
+           rank * transfer(Tokens(0), 0);
   double longest = 0;
   for (int part = 1; part < kParts; ++part) {
     const double at_end = std::min(forward * least, back) * part / kParts;
     const double at_begin = std::min(forward - at_end / least, (back - at_end) / most);
-    longest = std::max(longest, ramp_bound(pass_on(Pass::kForward, most), at_begin) +
-                                    ramp_bound(pass_on(backward, 1 / least), at_end));
+    longest = std::max(longest, ramp_bound(begin, at_begin) + ramp_bound(end, at_end));
   }
   return longest + 2 * rank * transfer(Tokens(0), 0);
 }

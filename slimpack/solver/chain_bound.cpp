@@ -45,7 +45,10 @@ double apart(const PackCost& cost, const Slice& inner, Tokens begin, Tokens end)
 
 /// Stages of one cost.
 struct LikeStages {
+  explicit LikeStages(const PackCost& of) : cost(of), adding_up(adding_up_beside_messages(of)) {}
+
   PackCost cost;
+  PackCost adding_up;
   double count = 1;
 };
 
@@ -56,7 +59,7 @@ class Chain {
     for (std::size_t s = 1; s + 1 < stages.size(); ++s) {
       const auto like = std::ranges::find(between_, stages[s], &LikeStages::cost);
       if (like == between_.end())
-        between_.push_back({stages[s]});
+        between_.emplace_back(stages[s]);
       else
         ++like->count;
     }
@@ -67,8 +70,7 @@ class Chain {
     for (std::size_t from = 0; from + 1 < places(); ++from)
       for (std::size_t to = from + 1; to < places(); ++to) cost_slice(from, to);
     // Some slices may run on the first stage, the others on the last.
-    whole_ = smaller_terms(adding_up_beside_messages(first_),
-                           adding_up_beside_messages(last_))({SequenceId(), Tokens(0), length});
+    whole_ = smaller_terms(first_.adding_up, last_.adding_up)({SequenceId(), Tokens(0), length});
   }
 
   /// Cuts whose longest slice is between two limits have no smaller sum than the higher one allows.
@@ -102,15 +104,15 @@ class Chain {
   void cost_slice(std::size_t from, std::size_t to) {
     const Tokens begin = edges_[from == 0 ? 0 : from - 1], end = edges_[to - 1];
     const Slice inner{SequenceId(), edges_[from], std::max(edges_[from], end)};
-    const double on_first = apart(first_, inner, begin, end);
-    const double on_last = apart(last_, inner, begin, end);
+    const auto apart_on = [&](const LikeStages& like) {
+      return apart(like.cost, inner, begin, end);
+    };
+    const double on_first = apart_on(first_), on_last = apart_on(last_);
     sum_[at(from, to)] = std::min(on_first, on_last);
     // The slice counts once on the end where it takes less; on all other stages it comes on top.
-    double longest = std::max(on_first + adding_up_beside_messages(first_)(inner),
-                              on_last + adding_up_beside_messages(last_)(inner));
+    double longest = std::max(on_first + first_.adding_up(inner), on_last + last_.adding_up(inner));
     for (const LikeStages& like : between_)
-      longest += like.count * (apart(like.cost, inner, begin, end) +
-                               adding_up_beside_messages(like.cost)(inner));
+      longest += like.count * (apart_on(like) + like.adding_up(inner));
     longest_[at(from, to)] = longest;
   }
 
@@ -125,8 +127,8 @@ class Chain {
     return least.back();
   }
 
-  const PackCost& first_;
-  const PackCost& last_;
+  LikeStages first_;
+  LikeStages last_;
   std::vector<LikeStages> between_;
   std::vector<Tokens> edges_;    ///< of the cells
   double whole_ = 0;             ///< what adds up

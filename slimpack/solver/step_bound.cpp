@@ -35,17 +35,21 @@ double sum(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
+SequenceLengths longest_first(SequenceLengths lengths) {
+  std::ranges::sort(lengths, std::greater<>());
+  return lengths;
+}
+
 class Bound {
  public:
   /// Keeps a reference to the table.
   explicit Bound(const BoundProblem& problem)
-      : longest_first_(problem.lengths),
+      : longest_first_(longest_first(problem.lengths)),
+        whole_(longest_first_),
         memory_(problem),
         times_(problem),
         roundings_((problem.table.splits_backward() ? 2 : 1) +
-                   (problem.limits.exchange_context ? 1 : 0)) {
-    std::ranges::sort(longest_first_, std::greater<>());
-  }
+                   (problem.limits.exchange_context ? 1 : 0)) {}
 
   [[nodiscard]] Nanos run() const {
     double bound = chain_of_longest();
@@ -104,8 +108,7 @@ class Bound {
   /// Every replica has this beside its sequences, or is done sooner than the step.
   [[nodiscard]] double around(std::int32_t rank, Pass backward) const {
     const double work =
-        WholeSequences(longest_first_).time(adding_up(times_.load(rank, backward, 0))) /
-        sum(times_.speed_on(rank));
+        whole_.time(adding_up(times_.load(rank, backward, 0))) / sum(times_.speed_on(rank));
     return std::max(times_.around(rank, backward), times_.ramps(rank, backward, work));
   }
 
@@ -221,6 +224,7 @@ class Bound {
   }
 
   SequenceLengths longest_first_;
+  WholeSequences whole_;
   MemoryFit memory_;
   BoundTimes times_;
   mutable std::map<std::pair<Tokens, std::size_t>, double> messages_chains_;  ///< those known
