@@ -122,8 +122,9 @@ class ShardReduction {
   virtual ~ShardReduction() = default;
 
   /// Begins to sum tensors of one size over all members. The sum replaces the member's own shard;
-  /// the rest of its tensor may change, too. Does not wait. Members must not touch the tensor until
-  /// the reduction is finished.
+  /// the rest of its tensor may change, too. May wait until members have started the reductions
+  /// before, but never for this one. Members must not touch the tensor until the reduction is
+  /// finished.
   virtual void start_reduce_scatter(at::Tensor flat_N) = 0;
   /// Waits until all members have started the oldest unfinished reduction.
   virtual void await_reduce_scatter() = 0;

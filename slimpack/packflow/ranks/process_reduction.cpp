@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,7 @@ void all_reduce_by_shards(ShardReduction& shards, at::Tensor& tensor) {
   tensor.copy_(flat_N.view_as(tensor));
 }
 
-class MessageReduction final : public ProcessReduction {
+class MessageReduction final : public ShardReduction {
  public:
   explicit MessageReduction(ProcessPeers& peers)
       : peers_(peers), mesh_(peers.group().size, peers.index()) {
@@ -54,10 +55,6 @@ class MessageReduction final : public ProcessReduction {
   void await_reduce_scatter() override {
     SLIMPACK_CHECK(!reducing_.empty());
     wait_for(reducing_.front().messages);
-  }
-
-  [[nodiscard]] bool arrived() const override {
-    return std::ranges::all_of(reducing_.front().messages, &ProcessPeers::Message::done);
   }
 
   void finish_reduce_scatter() override {
@@ -130,7 +127,7 @@ class MessageReduction final : public ProcessReduction {
   std::deque<Reduction> reducing_;
 };
 
-class BackendReduction final : public ProcessReduction {
+class BackendReduction final : public ShardReduction {
  public:
   explicit BackendReduction(ProcessPeers& peers) : peers_(peers) {}
 
@@ -142,7 +139,6 @@ class BackendReduction final : public ProcessReduction {
     SLIMPACK_CHECK(!reducing_.empty());
     reducing_.front().message.wait();
   }
-  [[nodiscard]] bool arrived() const override { return reducing_.front().message.done(); }
   void finish_reduce_scatter() override {
     await_reduce_scatter();
     const Reduction reduction = std::move(reducing_.front());
@@ -194,20 +190,21 @@ class BackendReduction final : public ProcessReduction {
 
 class NodeFirstReduction final : public ShardReduction {
  public:
-  NodeFirstReduction(std::unique_ptr<ProcessReduction> in_node,
-                     std::unique_ptr<ProcessReduction> across, std::int32_t members,
+  NodeFirstReduction(std::unique_ptr<ShardReduction> in_node,
+                     std::unique_ptr<ShardReduction> across, std::int32_t members,
                      std::int32_t index)
       : in_node_(std::move(in_node)), across_(std::move(across)), own_(index), members_(members) {}
 
-  /// Sums that the node has meanwhile go on to other nodes.
+  /// All members post in one order, whatever has arrived: a device that synchronises waits for all
+  /// that it has posted, and members that differ in the order would wait for each other.
   void start_reduce_scatter(at::Tensor flat_N) override {
-    parts_.push_back(part(flat_N));
+    leave_node();
+    part_K_ = part(flat_N);
     in_node_->start_reduce_scatter(std::move(flat_N));
-    while (!parts_.empty() && in_node_->arrived()) leave_node();
   }
 
   void await_reduce_scatter() override {
-    while (!parts_.empty()) leave_node();
+    leave_node();
     across_->await_reduce_scatter();
   }
 
@@ -231,14 +228,14 @@ class NodeFirstReduction final : public ShardReduction {
   }
 
   void leave_node() {
+    if (!part_K_) return;
     in_node_->finish_reduce_scatter();
-    across_->start_reduce_scatter(std::move(parts_.front()));
-    parts_.pop_front();
+    across_->start_reduce_scatter(*std::exchange(part_K_, std::nullopt));
   }
 
-  std::unique_ptr<ProcessReduction> in_node_, across_;
-  std::int32_t own_, members_;    ///< of the node
-  std::deque<at::Tensor> parts_;  ///< those that the node still sums
+  std::unique_ptr<ShardReduction> in_node_, across_;
+  std::int32_t own_, members_;        ///< of the node
+  std::optional<at::Tensor> part_K_;  ///< the one that the node still sums
 };
 
 /// Uses each of the collectives once: NCCL connects the members for one when it is first called.
@@ -255,11 +252,11 @@ void connect_backend(ProcessPeers& peers, at::Device device) {
 
 }  // namespace
 
-std::unique_ptr<ProcessReduction> message_reduction(ProcessPeers& peers) {
+std::unique_ptr<ShardReduction> message_reduction(ProcessPeers& peers) {
   return std::make_unique<MessageReduction>(peers);
 }
 
-std::unique_ptr<ProcessReduction> backend_reduction(ProcessPeers& peers) {
+std::unique_ptr<ShardReduction> backend_reduction(ProcessPeers& peers) {
   return std::make_unique<BackendReduction>(peers);
 }
 
@@ -268,8 +265,8 @@ GradientSums gradient_sums(bool same_bits) {
                    : GradientSums{backend_reduction, connect_backend};
 }
 
-std::unique_ptr<ShardReduction> node_first_reduction(std::unique_ptr<ProcessReduction> in_node,
-                                                     std::unique_ptr<ProcessReduction> across,
+std::unique_ptr<ShardReduction> node_first_reduction(std::unique_ptr<ShardReduction> in_node,
+                                                     std::unique_ptr<ShardReduction> across,
                                                      std::int32_t members, std::int32_t index) {
   return std::make_unique<NodeFirstReduction>(std::move(in_node), std::move(across), members,
                                               index);

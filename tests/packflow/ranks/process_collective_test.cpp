@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "slimpack/packflow/ranks/thread_world.h"
@@ -148,6 +150,40 @@ TEST_P(ProcessCollective, NodesSumFirstToTheBitsOfThreads) {
     for (std::size_t m = 0; m < processes.size(); ++m)
       EXPECT_TRUE(processes[m].equal(threads[m])) << "member " << m << ", nodes of " << in_node;
   }
+}
+
+/// Notes its calls; nothing ever arrives.
+class NotedReduction final : public ShardReduction {
+ public:
+  NotedReduction(std::string name, std::vector<std::string>& calls)
+      : name_(std::move(name)), calls_(calls) {}
+
+  void start_reduce_scatter(at::Tensor /*flat_N*/) override { note("starts"); }
+  void await_reduce_scatter() override { note("awaits"); }
+  void finish_reduce_scatter() override { note("finishes"); }
+  void all_gather_shards(at::Tensor& /*flat_N*/) override { note("gathers"); }
+  void all_reduce(at::Tensor& /*tensor*/) override { note("reduces"); }
+
+ private:
+  void note(const std::string& call) { calls_.push_back(name_ + " " + call); }
+
+  std::string name_;
+  std::vector<std::string>& calls_;
+};
+
+TEST(NodeFirstReduction, HasOneOrderWhateverHasArrived) {
+  // Members that start the second sum of the node before, and others after the first one has left
+  // it, wait for each other on devices that synchronise.
+  std::vector<std::string> calls;
+  const auto reduction =
+      node_first_reduction(std::make_unique<NotedReduction>("node", calls),
+                           std::make_unique<NotedReduction>("across", calls), 2, 0);
+  reduction->start_reduce_scatter(at::zeros({4}));
+  reduction->start_reduce_scatter(at::zeros({4}));
+  reduction->await_reduce_scatter();
+  EXPECT_EQ(calls, (std::vector<std::string>{"node starts", "node finishes", "across starts",
+                                             "node starts", "node finishes", "across starts",
+                                             "across awaits"}));
 }
 
 TEST_P(ProcessCollective, GathersWhatEachMemberHas) {
