@@ -1,4 +1,4 @@
-// Steps: 1. Lengthen the step by quarters, from its lower bound on, until everything fits. 2.
+// Steps: 1. Lengthen the step by some percent, from its lower bound on, until everything fits. 2.
 // Bisect between the last step in which something did not fit and the first in which everything
 // did.
 #include "slimpack/solver/share_fit.h"
@@ -14,6 +14,10 @@ namespace {
 
 /// How near a step is to one that is too short when the search ends.
 constexpr double kFitPrecision = 1e-4;
+/// A step that is too short is lengthened by so much. What fits into a step need not fit into every
+/// longer one, so small strides find more: of 200,000 problems of up to five items 86 were above
+/// 1.3 × the optimum with strides of a quarter, 58 with these.
+constexpr double kLonger = 1.06;
 
 /// The loads of the replicas, and the highest of each group.
 class GroupLoads {
@@ -35,11 +39,22 @@ class GroupLoads {
   [[nodiscard]] std::optional<GroupPlace> fullest(std::size_t k, double load, double step) const {
     std::optional<std::size_t> best;
     for (std::size_t g = 0; g < highest_[k].size(); ++g)
-      if (highest_[k][g] + load / slowest_[k][g] <= step &&
-          (!best || highest_[k][g] > highest_[k][*best]))
-        best = g;
+      if (end_of(k, g, load) <= step && (!best || fuller(k, g, *best))) best = g;
     if (!best) return std::nullopt;
     return GroupPlace{k, *best << k};
+  }
+
+  /// The group of 2^k that is done with so much first.
+  [[nodiscard]] GroupPlace earliest(std::size_t k, double load) const {
+    std::size_t best = 0;
+    for (std::size_t g = 1; g < highest_[k].size(); ++g)
+      if (end_of(k, g, load) < end_of(k, best, load)) best = g;
+    return {k, best << k};
+  }
+
+  /// When the group is done with so much more.
+  [[nodiscard]] double end_of(std::size_t k, std::size_t g, double load) const {
+    return highest_[k][g] + load / slowest_[k][g];
   }
 
   void add(const GroupPlace& place, double load) {
@@ -62,6 +77,17 @@ class GroupLoads {
   [[nodiscard]] const std::vector<double>& load() const { return load_; }
 
  private:
+  /// Whether the first group is fuller; of equally full ones, the larger group that has it, or else
+  /// the next larger one. A group that no larger one has leaves those empty.
+  [[nodiscard]] bool fuller(std::size_t k, std::size_t g, std::size_t other) const {
+    for (; k < highest_.size() && g != other; ++k, g /= 2, other /= 2) {
+      const bool last = g >= highest_[k].size(), other_last = other >= highest_[k].size();
+      if (last || other_last) return last && !other_last;
+      if (highest_[k][g] != highest_[k][other]) return highest_[k][g] > highest_[k][other];
+    }
+    return false;
+  }
+
   const std::vector<double>& speed_;
   std::vector<double> load_;                  ///< by replica
   std::vector<std::vector<double>> highest_;  ///< [k][group]
@@ -83,7 +109,7 @@ class Fitting {
     std::optional<ShareFit> best = within(high);
     while (!best) {
       low = high;
-      high *= 1.25;
+      high *= kLonger;
       best = within(high);
     }
     while (high - low > kFitPrecision * low) {
@@ -99,13 +125,27 @@ class Fitting {
   }
 
  private:
-  /// The items on groups, with no step longer than this. nullopt if they do not fit.
+  /// The items on groups, with no step longer than this. nullopt if they do not fit by any of
+  /// several rules. Where the smallest groups leave too little room, all items take larger ones.
   [[nodiscard]] std::optional<ShareFit> within(double step) const {
+    for (std::size_t least = 0; least < problem_.load.size(); ++least)
+      if (auto fit = placed(step, [&](std::size_t item, const GroupLoads& loads) {
+            return smallest_group(item, least, step, loads);
+          }))
+        return fit;
+    return placed(step, [&](std::size_t item, const GroupLoads& loads) {
+      return earliest_group(item, step, loads);
+    });
+  }
+
+  /// The items where `group_of` puts them, one after the other.
+  template <class GroupOf>
+  [[nodiscard]] std::optional<ShareFit> placed(double step, const GroupOf& group_of) const {
     GroupLoads loads(problem_.speed, problem_.around, problem_.load.size());
     ShareFit fit;
     fit.place.resize(order_.size());
     for (const std::size_t item : order_) {
-      const auto place = place_of(item, step, loads);
+      const std::optional<GroupPlace> place = group_of(item, loads);
       if (!place) return std::nullopt;
       fit.place[item] = *place;
       loads.add(*place, problem_.load[place->k][item]);
@@ -116,13 +156,31 @@ class Fitting {
     return fit;
   }
 
-  [[nodiscard]] std::optional<GroupPlace> place_of(std::size_t item, double step,
-                                                   const GroupLoads& loads) const {
-    for (std::size_t k = 0; k < problem_.load.size(); ++k) {
+  /// The fullest of the smallest groups of at least 2^least that have room.
+  [[nodiscard]] std::optional<GroupPlace> smallest_group(std::size_t item, std::size_t least,
+                                                         double step,
+                                                         const GroupLoads& loads) const {
+    for (std::size_t k = least; k < problem_.load.size(); ++k) {
       if (problem_.step[k][item] > step) continue;
       if (const auto place = loads.fullest(k, problem_.load[k][item], step)) return place;
     }
     return std::nullopt;
+  }
+
+  /// The group, of any size, that is done with the item first.
+  [[nodiscard]] std::optional<GroupPlace> earliest_group(std::size_t item, double step,
+                                                         const GroupLoads& loads) const {
+    std::optional<GroupPlace> best;
+    double end = step;
+    for (std::size_t k = 0; k < problem_.load.size(); ++k) {
+      if (problem_.step[k][item] > step) continue;
+      const GroupPlace place = loads.earliest(k, problem_.load[k][item]);
+      const double own = loads.end_of(k, place.first >> k, problem_.load[k][item]);
+      if (own > end || (best && own == end)) continue;
+      best = place;
+      end = own;
+    }
+    return best;
   }
 
   const ShareProblem& problem_;

@@ -25,9 +25,11 @@ struct ShareFit {
 
 /// A short step, found by bisection: for a given step the items, by falling load, each go to the
 /// smallest groups that may run them; of these to the fullest one that has room for it. Where none
-/// has, the next larger groups are asked. The same problem gives the same answer.
+/// has, the next larger groups are asked. If something does not fit so, all items take groups of
+/// two or more, of four or more, …; at last each takes the group that is done with it first. The
+/// same problem gives the same answer.
 /// REQUIRES: as share_bound; every item may run on some group.
-/// Cost: of each of some fifteen steps tried, O(items · replicas).
+/// Cost: of each of some twenty steps tried, O(items · replicas · sizes of groups).
 [[nodiscard]] ShareFit share_fit(const ShareProblem& problem);
 
 }  // namespace slimpack

@@ -66,6 +66,21 @@ TEST(ShareFit, TakesALargerGroupWhereThatLeavesNoHole) {
   EXPECT_EQ(fit.load, (std::vector<double>{91, 91}));
 }
 
+TEST(ShareFit, LeavesLargerGroupsEmptyForWhatNeedsThem) {
+  // 5 alone fits on each of three replicas. On the third one it leaves the pair to 4 and 4, which
+  // no replica may run alone: 5. On the first one it would be 5 + 4.
+  ShareProblem problem = shares_of({{5, 8}, {5, 4}}, 3);
+  EXPECT_NEAR(share_fit(problem).step, 5, 5 * 2e-4);
+}
+
+TEST(ShareFit, PutsAllOnLargerGroupsWhereTheSmallestThatMayRunThemFillTheStep) {
+  // Either item takes a step of 9 alone. On a pair the first is 4 + 4, the second takes a step of 9
+  // there, too; on all four replicas they are 2 and 3 each.
+  ShareProblem problem = shares_of({{8, 7}, {4, 5}, {2, 3}}, 4);
+  problem.step = {{9, 9}, {5, 9}, {4, 4}};
+  EXPECT_NEAR(share_fit(problem).step, 5, 5 * 2e-4);
+}
+
 TEST(ShareFit, LeavesRoomForWhatIsPouredAround) {
   // 8 and 8 would be a step of 8 on two replicas, but 10 more are poured: 13 each.
   ShareProblem problem = shares_of({{8, 8}}, 2);
