@@ -3,6 +3,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/cost/abilities.h"
 #include "slimpack/planner/planner.h"
 #include "slimpack/planner/replica_tasks.h"
@@ -67,7 +68,7 @@ std::vector<std::vector<double>> speed_from(const JsonFields& fields, const Step
     for (const json& factor : row) {
       if (!factor.is_number() || !(factor.get<double>() > 0))
         invalid_input("{}: an entry of speed is {}, must be a number above 0; plan again",
-                      fields.origin(), factor.dump());
+                      fields.origin(), json_text(factor));
       ranks.push_back(factor.get<double>());
     }
     if (ranks.size() != static_cast<std::size_t>(plan.layout.ranks()))
@@ -100,13 +101,13 @@ std::string plan_file_to_json(const RatedPlan& step, const Costs& cost,
   for (const Schedule& schedule : step.schedules) schedules.push_back(schedule_to_text(schedule));
   json out{{"format", kFormat},
            {"version", kVersion},
-           {"plan", json::parse(plan_to_json(step.plan))},
+           {"plan", parse_json(plan_to_json(step.plan), "plan")},
            {"schedules", std::move(schedules)},
            {"speed", step.speed},
-           {"cost", json::parse(cost_to_json(cost))},
+           {"cost", parse_json(cost_to_json(cost), "cost")},
            {"prediction", prediction_to_json(step)}};
   if (limits) out["limits"] = to_json(*limits);
-  return out.dump() + "\n";
+  return json_text(out) + "\n";
 }
 
 PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
@@ -119,7 +120,7 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
   require_version(fields);
   const auto part = [&](const char* key) { return fmt::format("{}: {}", origin, key); };
   PlanFile file;
-  file.step.plan = plan_from_json(fields.at("plan").dump(), part("plan"));
+  file.step.plan = plan_from_json(json_text(fields.at("plan")), part("plan"));
   require_valid_plan(file.step.plan, origin);  // its placement tells which line has which stages
   for (const json& schedule : fields.array("schedules")) {
     const std::string where = fmt::format("{}[{}]", part("schedules"), file.step.schedules.size());
@@ -128,7 +129,7 @@ PlanFile plan_file_from_json(std::string_view text, std::string_view origin) {
     file.step.schedules.push_back(
         schedule_from_text(schedule.get<std::string>(), where, file.step.plan.layout.placement));
   }
-  file.cost = cost_from_json(fields.at("cost").dump(), part("cost"));
+  file.cost = cost_from_json(json_text(fields.at("cost")), part("cost"));
   require_consistent(file, origin);
   file.step.speed = speed_from(fields, file.step.plan);
   file.step.lower_bound = bound_from(fields);

@@ -5,6 +5,7 @@
 
 #include "slimpack/base/error.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/planner/planner.h"
 
 namespace slimpack {
@@ -66,7 +67,7 @@ PlanLimits plan_limits_from(const JsonFields& fields) {
         name.is_string() ? recompute_from(name.get<std::string>()) : std::nullopt;
     if (!recompute)
       invalid_input("{}: recompute has {}, which is not known; plan again", fields.origin(),
-                    name.dump());
+                    json_text(name));
     limits.recompute.push_back(*recompute);
   }
   if (limits.recompute.empty())

@@ -7,6 +7,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/packflow/checkpoint/safetensors.h"
 
 namespace slimpack {
@@ -85,8 +86,8 @@ std::string training_state_to_json(const TrainingState& state) {
                       {"steps", state.steps},
                       {"run", state.run},
                       {"files", to_json(state.files)}};
-  json["checksum"] = checksum_of_text(json.dump());
-  return json.dump(2) + "\n";
+  json["checksum"] = checksum_of_text(json_text(json));
+  return json_text(json, 2) + "\n";
 }
 
 TrainingState training_state_from_json(std::string_view text, const std::string& origin) {
@@ -95,7 +96,7 @@ TrainingState training_state_from_json(std::string_view text, const std::string&
   fields.require_format(kFormat, kVersion);
   const std::string checksum = fields.text("checksum");
   json.erase("checksum");
-  if (checksum_of_text(json.dump()) != checksum)
+  if (checksum_of_text(json_text(json)) != checksum)
     invalid_input("{}: was changed after it was written; use another checkpoint", origin);
   return {fields.integer("steps", 0), fields.at("run"),
           checkpoint_files_from_json(fields.array("files"), origin)};

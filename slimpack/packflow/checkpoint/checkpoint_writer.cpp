@@ -9,6 +9,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/folders.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/base/threads.h"
 #include "slimpack/packflow/checkpoint/hugging_face_folder.h"
 #include "slimpack/packflow/checkpoint/stage_tensors.h"
@@ -156,7 +157,7 @@ void CheckpointWriter::write_stage(const fs::path& folder, const StageSnapshot& 
   }
   const nlohmann::json announcement{
       {"files", to_json(files)}, {"model_bytes", bytes}, {"file_of", file_of}};
-  write_file(announcement_of(folder, stage.stage.value()), announcement.dump());
+  write_file(announcement_of(folder, stage.stage.value()), json_text(announcement));
 }
 
 nlohmann::json CheckpointWriter::await_stage(const fs::path& announcement) const {

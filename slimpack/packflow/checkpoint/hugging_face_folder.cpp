@@ -10,6 +10,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 
 namespace slimpack {
 
@@ -23,7 +24,7 @@ std::string part_name(const std::string& stem, std::int32_t index, std::int32_t 
 std::string index_to_json(const std::map<std::string, std::string>& file_of, std::int64_t bytes) {
   const nlohmann::ordered_json index{{"metadata", {{"total_size", bytes}}},
                                      {"weight_map", file_of}};
-  return index.dump(2) + "\n";
+  return json_text(index, 2) + "\n";
 }
 
 namespace {

@@ -24,6 +24,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 
 namespace slimpack {
 namespace {
@@ -200,7 +201,7 @@ void stream_safetensors(const NamedTensors& tensors, const ByteSink& sink) {
     offset = end;
   }
   header["__metadata__"] = {{"format", "pt"}};
-  std::string text = header.dump();
+  std::string text = json_text(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // data starts at a multiple of 8
   const std::uint64_t size = text.size();
   sink(std::as_bytes(std::span(&size, 1)));

@@ -11,6 +11,7 @@
 #include "slimpack/base/file.h"
 #include "slimpack/base/human.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 #include "slimpack/packflow/device/device.h"
 
 namespace slimpack {
@@ -56,11 +57,9 @@ const KeptMeasurements::Figures* KeptMeasurements::find(const std::string& part)
 
 void KeptMeasurements::add(const std::string& part, Figures figures) {
   all_[part] = std::move(figures);
-  write_file(
-      file_,
-      nlohmann::json{{"format", kFormat}, {"version", kVersion}, {"job", job_}, {"parts", all_}}
-              .dump(1) +
-          "\n");
+  const nlohmann::json file{
+      {"format", kFormat}, {"version", kVersion}, {"job", job_}, {"parts", all_}};
+  write_file(file_, json_text(file, 1) + "\n");
 }
 
 void KeptMeasurements::remove() const {

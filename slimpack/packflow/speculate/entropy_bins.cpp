@@ -11,6 +11,7 @@
 #include "slimpack/base/error.h"
 #include "slimpack/base/file.h"
 #include "slimpack/base/json_fields.h"
+#include "slimpack/base/json_text.h"
 
 namespace slimpack {
 namespace {
@@ -116,7 +117,7 @@ std::string entropy_bins_to_json(const EntropyBins& bins) {
   const nlohmann::ordered_json json{{"format", kFormat},        {"version", kVersion},
                                     {"depth", bins.base.depth}, {"rows", bins.base.rows},
                                     {"width", bins.base.width}, {kThresholds, bins.thresholds}};
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 EntropyBins entropy_bins_from_json(std::string_view text, std::string_view origin) {
