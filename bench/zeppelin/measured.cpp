@@ -23,7 +23,7 @@
 #include "slimpack/base/median.h"
 #include "slimpack/base/random.h"
 #include "slimpack/base/table.h"
-#include "slimpack/packflow/device/rank_clock.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/packflow/profile/profile.h"
 #include "slimpack/planner/replay.h"
 #include "slimpack/schedule/lowered_schedule.h"

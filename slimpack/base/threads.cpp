@@ -1,6 +1,7 @@
 #include "slimpack/base/threads.h"
 
 #include <fmt/ranges.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -64,8 +65,18 @@ void require_threads(int count) {
                               [&] { return std::jthread([ended] { ended.wait(); }); }));
 }
 
-int machine_threads() {
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+std::vector<int> usable_processors() {
+  cpu_set_t usable;
+  std::vector<int> numbers;
+  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) return numbers;
+  for (int p = 0; p < CPU_SETSIZE; ++p)
+    if (CPU_ISSET(p, &usable)) numbers.push_back(p);
+  return numbers;
+}
+
+int processors() {
+  const auto usable = static_cast<int>(usable_processors().size());
+  return usable > 0 ? usable : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 void for_each_index(std::size_t count, int threads, const std::function<void(std::size_t)>& work) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "slimpack/base/error.h"
 
@@ -37,8 +38,13 @@ template <class Start>
 /// microseconds a thread.
 void require_threads(int count);
 
-/// How many threads the machine runs at once, at least 1.
-[[nodiscard]] int machine_threads();
+/// Numbers of the processors that the calling thread may run on, ascending: all of the machine's,
+/// or what `taskset`, a container or a batch system left of them. Empty where the system does not
+/// say.
+[[nodiscard]] std::vector<int> usable_processors();
+
+/// How many threads of this process can run at once; at least 1.
+[[nodiscard]] int processors();
 
 /// Calls work(0) … work(count − 1), each once, and returns when all have ended. The caller and up
 /// to `threads` − 1 threads that live as long as the call take one index after the other. Any

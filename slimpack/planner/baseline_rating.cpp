@@ -125,7 +125,7 @@ std::optional<std::size_t> BaselineRating::first_of(
     std::size_t begin, std::size_t count, const std::function<bool(std::size_t)>& of) const {
   const std::size_t none = begin + count;
   std::atomic<std::size_t> first = none;
-  const int threads = request_.step.lengths.size() > kFewSequences ? machine_threads() : 1;
+  const int threads = request_.step.lengths.size() > kFewSequences ? processors() : 1;
   for_each_index(count, threads, [&](std::size_t i) {
     if (begin + i < first && of(begin + i)) lower(first, begin + i);
   });

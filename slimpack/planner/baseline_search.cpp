@@ -174,7 +174,7 @@ BaselineSearchResult search_baselines(const BaselineRequest& request) {
   }
   std::atomic<Nanos> shortest = *request.below;
   std::vector<BaselineSearchResult> found(request.baselines.size());
-  for_each_index(found.size(), machine_threads(), [&](std::size_t b) {
+  for_each_index(found.size(), processors(), [&](std::size_t b) {
     BaselineSearch one = begun;
     one.share(shortest);
     one.search(request.baselines[b]);

@@ -58,7 +58,7 @@ ExactEffort exact_effort(const StepQuestion& question) {
 void look_further(const StepQuestion& question, const SearchBasis& basis, Nanos start,
                   BestStep& best) {
   const auto search = [&](const SearchDepth& depth) {
-    best.keep_shorter(search_recomputations(question, basis, depth, machine_threads()));
+    best.keep_shorter(search_recomputations(question, basis, depth, processors()));
   };
   SearchDepth wider{.effort = question.choices.effort};
   SearchDepth exact{.effort = wider.effort, .exact = exact_effort(question)};
@@ -95,7 +95,7 @@ bool fills_threads(const StepQuestion& question) {
 /// searches know nothing of each other, unless waiting for one spares a part of the other.
 BestStep whole_and_split(const StepQuestion& whole, const StepQuestion& split,
                          const SearchBasis& basis) {
-  const int threads = machine_threads();
+  const int threads = processors();
   if (fills_threads(split)) {
     BestStep best = rounds(split, basis, threads);
     std::optional<Nanos> below;
@@ -120,7 +120,7 @@ BestStep searched(const StepQuestion& question, const std::function<void()>& pro
   const StepQuestion whole{question.job, question.lengths, question.choices, whole_cost};
   BestStep best = question.choices.backward == BackwardKind::kSplit
                       ? whole_and_split(whole, question, basis)
-                      : rounds(whole, basis, machine_threads());
+                      : rounds(whole, basis, processors());
   look_further(question, basis, start, best);
   return best;
 }

@@ -6,11 +6,11 @@
 #include <tuple>
 
 #include "slimpack/base/human.h"
+#include "slimpack/base/threads.h"
 #include "slimpack/job/configured_cost.h"
 #include "slimpack/job/configured_merging.h"
 #include "slimpack/job/configured_model.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/fused/fused.h"
 #include "slimpack/packflow/kernels/attention_kernel.h"
 

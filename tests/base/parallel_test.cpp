@@ -1,6 +1,7 @@
 #include "slimpack/base/threads.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <mutex>
@@ -52,8 +53,19 @@ TEST(ForEachIndex, RunsAllAndThrowsWhatTheLowestIndexThrew) {
   }
 }
 
-TEST(MachineThreads, AreAtLeastOne) {
-  EXPECT_GE(machine_threads(), 1);
+TEST(Processors, AreThoseThatTheThreadMayRunOn) {
+  const std::vector<int> usable = usable_processors();
+  ASSERT_FALSE(usable.empty());
+  EXPECT_EQ(processors(), static_cast<int>(usable.size()));
+  // A program that `taskset` holds to one processor of many plans on one thread.
+  std::jthread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(usable.back(), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(usable_processors(), std::vector<int>{usable.back()});
+    EXPECT_EQ(processors(), 1);
+  }).join();
 }
 
 }  // namespace

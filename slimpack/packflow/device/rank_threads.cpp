@@ -13,7 +13,6 @@
 #include "slimpack/base/threads.h"
 #include "slimpack/packflow/device/device.h"
 #include "slimpack/packflow/device/memory_tracker.h"
-#include "slimpack/packflow/device/rank_clock.h"
 
 namespace slimpack {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "slimpack/base/threads.h"
 #include "slimpack/cost/fit.h"
 #include "slimpack/packflow/device/device.h"
-#include "slimpack/packflow/device/rank_clock.h"
 #include "slimpack/packflow/parameters/optimizer.h"
 #include "slimpack/packflow/profile/kept_measurements.h"
 #include "slimpack/packflow/profile/part_bench.h"
