@@ -4,7 +4,6 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -195,8 +194,9 @@ class NodeFirstReduction final : public ShardReduction {
                      std::int32_t index)
       : in_node_(std::move(in_node)), across_(std::move(across)), own_(index), members_(members) {}
 
-  /// All members post in one order, whatever has arrived: a device that synchronises waits for all
-  /// that it has posted, and members that differ in the order would wait for each other.
+  /// All members post in one order, whatever has arrived. A device that synchronises waits for
+  /// everything that its rank has posted, so members that differ in the order would wait for each
+  /// other.
   void start_reduce_scatter(at::Tensor flat_N) override {
     leave_node();
     part_K_ = part(flat_N);
